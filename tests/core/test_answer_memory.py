@@ -181,8 +181,21 @@ async def test_a_waiter_that_leaves_holds_no_memory() -> None:
         for task in leaving:
             task.cancel()
         await asyncio.wait(leaving)
+        await waiting(answers.memory, 0)
         assert answers.memory.used == 2 * MIB - UNCOUNTED
         await answers.answer(MIB)
+
+
+async def test_memory_that_becomes_free_as_a_waiter_leaves_is_for_the_next_one() -> None:
+    answers = Answers(mib=3)
+    async with answers.held(2 * MIB) as share:
+        leaving, staying = [asyncio.create_task(answers.answer(2 * MIB)) for _ in range(2)]
+        await waiting(answers.memory, 2)
+        leaving.cancel()
+        share.set_size(0)
+        await asyncio.wait([leaving, staying])
+        assert (leaving.cancelled(), staying.exception()) == (True, None)
+    assert answers.memory.used == 0
 
 
 async def test_a_waiter_that_leaves_as_it_is_served_returns_its_memory() -> None:

@@ -316,3 +316,17 @@ def test_a_rejected_key_counts_more_than_its_channels_own_pause(health: ChannelH
     health.note_failure(key_id(UP.id, 2), FailureKind.AUTH, "rejected")
     health.renumber_keys(replace(UP, key="first", keys=("second",)), replace(UP, key="second"))
     assert health.state_of(UP.id).name == "attention"
+
+
+def test_a_rejected_key_counts_more_even_if_its_channels_own_pause_is_longer(health: ChannelHealth) -> None:
+    health.note_failure(UP.id, FailureKind.RATE, "limited", 86_400)
+    health.note_failure(key_id(UP.id, 2), FailureKind.AUTH, "rejected")
+    health.renumber_keys(replace(UP, key="first", keys=("second",)), replace(UP, key="second"))
+    assert health.state_of(UP.id).name == "attention"
+
+
+def test_a_pause_that_is_not_a_refusal_outlasts_the_only_key(health: ChannelHealth) -> None:
+    fail(health, FailureKind.NETWORK, 3)
+    paused = health.state_of(UP.id)
+    health.renumber_keys(replace(UP, key="first"), replace(UP, key="second"))
+    assert (paused.name, health.state_of(UP.id)) == ("cooling", paused)

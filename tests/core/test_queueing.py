@@ -109,6 +109,14 @@ async def test_a_channel_that_is_skipped_before_and_after_the_wait_is_named_once
     assert passed == [["other: paused for 60 s: 429"]] * 2
 
 
+async def test_each_call_adds_once_to_the_budget_of_retries_whether_it_waits_or_not(ward: Ward) -> None:
+    first, second = await ward.queue("token")
+    await ward.finish(first)
+    await until(lambda: len(ward.gates) == 2)
+    await ward.finish(second)
+    assert ward.rig.pipeline.attempts.chooser.retries.calls == 2
+
+
 async def test_changes_during_the_wait_count(ward: Ward) -> None:
     """Money, rates and the token itself are checked again after the wait."""
     first, second = await ward.queue("token")

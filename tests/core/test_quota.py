@@ -7,9 +7,17 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.core.channel_effects import effects_of
+from gateway.core.channel_effects import NO_EFFECTS, effects_of
 from gateway.core.incident_watch import budget_use
-from gateway.core.quota import CallNeed, HoldPlan, affordable_output, money_until_stop, plan_hold
+from gateway.core.quota import (
+    CallNeed,
+    HoldPlan,
+    ModelNeed,
+    affordable_output,
+    call_need,
+    money_until_stop,
+    plan_hold,
+)
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import EVER, Amounts, Budget, Window, window_start
 from gateway.domain.call import ACCOUNT, Running, Scope
@@ -25,6 +33,7 @@ from gateway.domain.token import Token
 from gateway.domain.units import MILLION, CallId, Millis, Nanos, TokenId
 from gateway.inbound.api import HttpRequest
 from gateway.inbound.embeddings.api import EMBEDDINGS
+from gateway.inbound.responses.api import RESPONSES
 from gateway.store.books import scopes
 from tests.core import kit
 from tests.core.clocks import NOON
@@ -361,10 +370,37 @@ def test_a_hold_pays_for_as_much_as_the_highest_price_allows(held: int, tokens: 
     assert affordable_output(need(cap=100), held, 1000, prices, MILLION) == tokens
 
 
+def test_the_need_of_several_models_is_the_largest_amount_of_each_kind() -> None:
+    """The second one has the longer input, at which the first one is priced too, and an output that its owner limits."""
+    first = ModelNeed(100, OutputLimit(minimum=10, expected=50), [PRICE], NO_EFFECTS)
+    cheap = Price(model="other", input=Nanos(MILLION), output=Nanos(MILLION))
+    other = ModelNeed(300, OutputLimit(capped=70, minimum=20, expected=70), [cheap], NO_EFFECTS, owner_limit=True)
+    what = call_need([first, other], MILLION)
+    assert (what.input, what.capped, what.minimum, what.output, what.owner_limit) == (300, 70, 70, 70, True)
+    assert (what.nanos, what.min_nanos) == (300 * 2 + 50 * 10, 300 * 2 + 10 * 10)
+    assert call_need([first], MILLION).owner_limit is False
+
+
+@pytest.mark.parametrize(("held", "tokens"), [(-5, 40), (0, 40), (10**9, 40)])
+def test_what_costs_nothing_is_affordable_whatever_is_owed(held: int, tokens: int) -> None:
+    free = Price(model="m", input=Nanos(0), output=Nanos(0))
+    assert affordable_output(need(price=free), held, 140, [free], MILLION) == tokens
+
+
 def test_without_output_nothing_is_held_for_it() -> None:
     request = EMBEDDINGS.parse(HttpRequest(body=b'{"model":"m","input":"Hi"}', target="/", headers={}))
     effects = effects_of([(kit.channel(), ServedModel(name="m"))])
     assert kit.need(request, effects, [PRICE], hold_output=8000).output == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "least"), [("", 16), (',"max_output_tokens":20', 20), (',"max_output_tokens":1', 1)], ids=["no", "20", "1"]
+)
+def test_the_least_output_is_the_smallest_limit_of_the_clients_api(field: str, least: int) -> None:
+    """OpenAI refuses limits below 16 for responses. A smaller one of the client is sent to other dialects as it is."""
+    request = RESPONSES.parse(HttpRequest(body=b'{"model":"m","input":"Hi"%b}' % field.encode(), target="/", headers={}))
+    effects = effects_of([(kit.channel(dialect=Dialect.GEMINI), ServedModel(name="m"))])
+    assert kit.need(request, effects, [PRICE]).minimum == least
 
 
 def test_each_request_needs_what_its_own_parameters_allow() -> None:

@@ -193,6 +193,16 @@ def test_without_budget_a_paused_channel_is_not_a_second_attempt() -> None:
     assert case.fails(a, failure(K.AUTH)) is None
 
 
+def test_after_a_fallback_that_came_first_the_requested_model_is_the_last_one_to_try() -> None:
+    own, first, second = route("own"), route("first", "b"), route("second", "c")
+    others = tuple(msgspec.structs.replace(entry(one), name=one.served.name) for one in (first, second))
+    case = Case(own)
+    case.asked = msgspec.structs.replace(entry(own), fallbacks=others)
+    case.tries = RetryState(case.asked, "b")
+    steps = [case.fails(one, failure(K.SERVER, status=404)) for one in (first, second)]
+    assert [step and step.route for step in steps] == [second, own]
+
+
 def paused_fallbacks(own: Route, *lent: Route) -> Case:
     """A call without a retry budget, and fallbacks whose channels are paused."""
     case = Case(own)
