@@ -1,7 +1,7 @@
 """List amounts: converts a row of the price list, with prices by length, day, hour and variant, to a price.
 
-A row returns the amounts of a moment and a variant. It is asked about today, about each later day on which amounts
-begin to apply, and about the hours that have amounts of their own.
+A row has amounts for every moment and variant. They are read for today, for each later day on which others begin to
+apply, and for the hours that have amounts of their own.
 """
 
 import re
@@ -73,16 +73,16 @@ def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
 
 def _timed_amounts(row: "ModelInfo", now: Millis, model: str) -> Iterator[tuple[Conditions, dict[str, Any]]]:
     """Yields the complete amounts of a row, each with its conditions, first those of calls now. The last one counts."""
-    today, hours = datetime.fromtimestamp(now / 1000, UTC).date(), _hours(row)
+    today = datetime.fromtimestamp(now / 1000, UTC).date()
     days = [today, *sorted(day for day in _first_days(row) if day > today)]
-    usual = (minute for minute in (0, *(part.end % DAY_MINUTES for part in hours)) if not _is_in(minute, hours))
-    windows = [((), next(usual, 0)), *(((part,), part.start) for part in hours)]
+    hours = _hours(row)
+    windows = [((), _usual_minute(hours)), *(((part,), part.start) for part in hours)]
     for variant, context in _variants(row).items():
         for during, minute in windows:
             before = None
             for day in days:
-                listed = row.get_prices(datetime.combine(day, time(*divmod(minute, 60)), UTC), context)
-                amounts = _price_fields(listed, model)
+                moment = datetime.combine(day, time(*divmod(minute, 60)), UTC)
+                amounts = _price_fields(row.get_prices(moment, context), model)
                 if amounts is not None and amounts != before:
                     since = Millis(0) if day == today else _midnight(day)
                     yield {"since": since, "during": during, "variant": variant}, amounts
@@ -109,20 +109,23 @@ def _hours(row: "ModelInfo") -> list[PriceHours]:
     ]
 
 
-def _is_in(minute: int, hours: Iterable[PriceHours]) -> bool:
-    """Returns whether a minute of a working day is in one of these hours."""
-    return any(part.contains(Millis(minute * 60_000)) for part in hours)
+def _usual_minute(hours: list[PriceHours]) -> int:
+    """Returns a minute of a working day outside of all these hours; 0 if they are the whole day."""
+    for minute in (0, *(part.end % DAY_MINUTES for part in hours)):
+        if not any(part.contains(Millis(minute * 60_000)) for part in hours):
+            return minute
+    return 0
 
 
 def _variants(row: "ModelInfo") -> dict[str, dict[str, str]]:
-    """Returns the parameter that selects each variant that has one, after the standard price, which needs none."""
-    contexts = [variant.when for variant in row.price_variants or () if len(variant.when) == 1]
-    return {"": {}} | {
-        name: context
-        for context in contexts
-        for parameter, name in context.items()
-        if parameter in ("processing", "service_tier", "speed") and name in VARIANTS
-    }
+    """Returns the variants, each with the parameter that selects it; first the standard price, which needs none."""
+    variants: dict[str, dict[str, str]] = {"": {}}
+    for listed in row.price_variants or ():
+        if len(listed.when) == 1:
+            ((parameter, name),) = listed.when.items()
+            if parameter in ("processing", "service_tier", "speed") and name in VARIANTS:
+                variants[name] = listed.when
+    return variants
 
 
 def _price_fields(listed: "ModelPrice", model: str) -> dict[str, Any] | None:

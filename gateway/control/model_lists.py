@@ -49,7 +49,8 @@ async def changes_to_save(edits: ConfigEdits, channel: Channel, old: Channel | N
         channel = msgspec.structs.replace(channel, patterns=ALL)
     is_same_url = old is not None and old.base_url == channel.base_url
     before = _fetched_list(edits.registry.lists.get(channel.id)) if is_same_url else None
-    listed, needs_list = before, old is None or _has_other_list(old, channel)
+    listed = before
+    needs_list = old is None or _has_other_list(old, channel)
     selects = bool(channel.patterns) and (old is None or needs_list or old.patterns != channel.patterns)
     if selects and (needs_list or before is None):
         channel, listed = await _fetch_or_keep(edits, channel, before, same_url=is_same_url)

@@ -224,7 +224,7 @@ NEWS_CACHE = web.AppKey("news_cache", dict[int, tuple[Registry, PriceNews]])
 async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
     """GET /prices/news[?hints=true]: the news, computed at most once an hour unless the configuration changes.
 
-    The hints, why models have no list price, take longer than the rest, so they are given on request only.
+    The hints say why models have no list price. They take longer than the rest, so they are given on request only.
     """
     has_hints = query(request.query, {"hints": bool}).get("hints")
     registry, hour = edits.registry, edits.now // HOUR_MS
@@ -244,11 +244,11 @@ async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
 
 def price_news(registry: Registry, price_list: PriceList) -> PriceNews:
     """Returns the news about a configuration's prices, without hints. What the owner set is left out of the counts."""
-    kinds = [
-        change_kind(before, price)
-        for channel, served, price in known_prices(registry.channels.values(), registry, price_list)
-        if not set_by_owner(before := channel_price(channel, served, registry.prices))
-    ]
+    kinds = []
+    for channel, served, price in known_prices(registry.channels.values(), registry, price_list):
+        before = channel_price(channel, served, registry.prices)
+        if not set_by_owner(before):
+            kinds.append(change_kind(before, price))
     rises = {(rise.model, rise.since_ms): rise for rise in _next_rises(registry, price_list.now)}
     return PriceNews(
         as_of_ms=price_list.as_of,

@@ -54,7 +54,7 @@ def check_entity(table: Table, entity: Any, registry: Registry) -> None:
 
 
 def check_named(table: Literal["tokens", "groups", "channels"], entity: Any, registry: Registry) -> None:
-    """Check an entity as ``check_entity`` does. Raises Conflict if another one has its name, or has it as its id."""
+    """Check an entity and its name. Raises Conflict if another one has this name, or has it as its id."""
     check_entity(table, entity, registry)
     for key, other in getattr(registry, table).items():
         if other.id != entity.id and entity.name in (other.name, key):

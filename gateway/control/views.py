@@ -57,10 +57,12 @@ def entity_views(engine: Engine, kind: str, tallies: Tallies) -> list[EntityView
 
 
 def entity_view(engine: Engine, entity: Token | Group | Channel, tallies: Tallies) -> EntityView:
-    """Returns the view of a token, group or channel. Only that of a channel needs ``tallies``."""
+    """Returns the view of a token, group or channel. Only the view of a channel needs ``tallies``."""
     if isinstance(entity, Token):
         return token_view(engine, entity)
-    return group_view(engine, entity) if isinstance(entity, Group) else channel_view(engine, entity, tallies)
+    if isinstance(entity, Group):
+        return group_view(engine, entity)
+    return channel_view(engine, entity, tallies)
 
 
 def token_view(engine: Engine, token: Token) -> TokenView:
@@ -174,7 +176,8 @@ def _waiting(engine: Engine, kind: str, key: str) -> int:
 
 def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "") -> PriceView:
     """Returns the view of a price. ``model`` is another name with that price, ``channel`` the only one that has it."""
-    model, price = model or price.model, without_past(price, now)
+    model = model or price.model
+    price = without_past(price, now)
     return PriceView(
         **_copy_fields(price, PriceDraft),
         model=model,
@@ -222,8 +225,10 @@ def _model_view(
     """
     catalog = engine.catalog
     groups = [group for group in sorted(catalog.registry.groups) if name in catalog.group_models(group)]
-    offered = catalog.group_models(groups[0]) if groups else {}
-    entry = (offered if token is None else catalog.visible(token)).get(name)
+    visible = catalog.group_models(groups[0]) if groups else {}
+    if token is not None:
+        visible = catalog.visible(token)
+    entry = visible.get(name)
     answering = answering_model(entry) if entry is not None else None
     target = answering.name if answering is not None and answering is not entry and name not in all_offers else ""
     offers = all_offers.get(target or name, ())

@@ -66,7 +66,7 @@ class Attempts:
     async def answer(self, call: Call, entry: ModelEntry) -> Answer:
         """Returns the whole answer, or the stream whose content the client has and whose end is still to be sent.
 
-        Its first attempt has begun. Raises UpstreamError if none answers, and what the client's connection raises.
+        The first attempt has begun. Raises UpstreamError if no channel answers, and errors of the client's connection.
         """
         route = cast("Route", call.attempt.route)  # set by ``begin_attempt``
         tries: RetryState | None = None
@@ -130,7 +130,7 @@ class Attempts:
         return answer
 
     async def _answer_of_channel(self, call: Call, order: Order, route: Route) -> Answer:
-        """Returns the channel's answer; if it lacks the API, that to the translated request. Raises AttemptFailed."""
+        """Returns the channel's answer, to the translated request if it lacks the API. Raises AttemptFailed."""
         try:
             return await self._send(call, order, route)
         except AttemptFailed as failed:
@@ -139,10 +139,10 @@ class Attempts:
             return await self._answer_translated(call, order, route, failed)
 
     async def _send(self, call: Call, order: Order, route: Route, dialect: ChannelDialect | None = None) -> Answer:
-        """Returns the answer; to a response if the channel is known to take the chat only so. Raises AttemptFailed.
+        """Returns the answer. A chat that the channel is known to take only as a response is sent as one.
 
         A refused request is sent again as the API repairs it, as a response if the channel takes the chat only in that
-        form, or without the parameters that the channel named.
+        form, or without the parameters that the channel named. Raises AttemptFailed.
         """
         preparer = self.preparer
         if dialect is None and preparer.learned.missing_apis:

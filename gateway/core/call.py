@@ -261,7 +261,7 @@ class Call:
     def answer_headers(self, record: Record | None = None) -> dict[str, str]:
         """Returns the ``x-gateway-*`` headers of an answer or an error whose values are known now.
 
-        ``record`` is that of a whole answer: it is written, so its cost is known.
+        ``record`` is the record of a whole answer: it is written, so its cost is known.
         """
         attempt, limits = self.attempt, self.limits
         headers = {name: _header(value) for name, value in attempt.reply_headers.items()}

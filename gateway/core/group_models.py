@@ -55,8 +55,9 @@ class GroupModels:
         return next(filter(None, usable), [])
 
     def _may_answer(self, name: str) -> bool:
-        refuses_unpriced = self._registry.settings.refuse_unpriced
-        return name in self.offers and bool(not refuses_unpriced or self.entry(name).effects.prices)
+        if name not in self.offers:
+            return False
+        return not self._registry.settings.refuse_unpriced or bool(self.entry(name).effects.prices)
 
     def entry(self, name: str) -> ModelEntry:
         """Returns a model that channels serve, without fallbacks."""

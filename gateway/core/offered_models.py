@@ -27,9 +27,10 @@ def offered_models(channel: Channel, listed: tuple[ServedModel, ...], now: Milli
 
 
 def with_selected(before: Channel, after: Channel, *, sends_patterns: bool) -> Channel:
-    """Returns the edited channel with the models that patterns had selected and still select. The others are fixed.
+    """Returns the edited channel. Models are fixed if it has no patterns, or if they have names of their own.
 
-    Of an edit without patterns, the selected models that it leaves out stay excluded.
+    If the edit leaves out models that patterns had selected, the patterns that it sends may select them again. An edit
+    without patterns excludes them.
     """
     names_after = {model.name for model in after.models}
     left_out = [model for model in before.models if model.live and model.name not in names_after]

@@ -75,7 +75,8 @@ class RetryState:
     def __init__(self, requested: ModelEntry, first: str) -> None:
         """``first`` is the model that is tried first: the requested one, or one that may answer for it."""
         models = (*requested.fallbacks, requested)
-        self._requested, self._entry = requested, next(model for model in models if model.name == first)
+        self._requested = requested
+        self._entry = next(model for model in models if model.name == first)
         self._other_models = [model for model in models if model is not self._entry]
         self._attempts: list[tuple[Route, UpstreamError]] = []
         """The failed attempts."""
