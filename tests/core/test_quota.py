@@ -371,7 +371,7 @@ def test_a_hold_pays_for_as_much_as_the_highest_price_allows(held: int, tokens: 
 
 
 def test_the_need_of_several_models_is_the_largest_amount_of_each_kind() -> None:
-    """The second one has the longer input, at which the first one is priced too, and an output that its owner limits."""
+    """The second one has the longer input, at which the first one is priced too. The owner limits its output."""
     first = ModelNeed(100, OutputLimit(minimum=10, expected=50), [PRICE], NO_EFFECTS)
     cheap = Price(model="other", input=Nanos(MILLION), output=Nanos(MILLION))
     other = ModelNeed(300, OutputLimit(capped=70, minimum=20, expected=70), [cheap], NO_EFFECTS, owner_limit=True)
@@ -394,11 +394,14 @@ def test_without_output_nothing_is_held_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "least"), [("", 16), (',"max_output_tokens":20', 20), (',"max_output_tokens":1', 1)], ids=["no", "20", "1"]
+    ("field", "least"),
+    [("", 16), (',"max_output_tokens":20', 20), (',"max_output_tokens":1', 1)],
+    ids=["none", "20", "1"],
 )
 def test_the_least_output_is_the_smallest_limit_of_the_clients_api(field: str, least: int) -> None:
     """OpenAI refuses limits below 16 for responses. A smaller one of the client is sent to other dialects as it is."""
-    request = RESPONSES.parse(HttpRequest(body=b'{"model":"m","input":"Hi"%b}' % field.encode(), target="/", headers={}))
+    body = '{"model":"m","input":"Hi"' + field + "}"
+    request = RESPONSES.parse(HttpRequest(body=body.encode(), target="/", headers={}))
     effects = effects_of([(kit.channel(dialect=Dialect.GEMINI), ServedModel(name="m"))])
     assert kit.need(request, effects, [PRICE]).minimum == least
 
