@@ -99,7 +99,9 @@ async def _run_check(name: str, check: Check, case: Case) -> Step:
 
 
 def _fix(error: GatewayError, case: Case) -> str:
-    token, group = (case.token.name, case.token.group) if case.token is not None else (case.token_ref, "")
+    token, group = case.token_ref, ""
+    if case.token is not None:
+        token, group = case.token.name, case.token.group
     call = str(error.details.get("call_id", ""))
     default = f"'tollkeeper usage {f'show {word(call)}' if call else 'list'}' shows what happened to the call"
     return advice(error, token=token, group=group, model=case.model) or default

@@ -128,7 +128,7 @@ async def request(address: Address, message: ClientRequest, *, timeout_s: float 
 def error_of(status: int, body: bytes, retry_after: str = "") -> GatewayError:
     """Returns the exception for an error response. Its class depends on the code, or else on the status.
 
-    ``retry_after`` is that header, empty if there is none. The message says when to try again.
+    ``retry_after`` is the header with that name; if it has seconds, the message says when to try again.
     """
     error = rawjson.at(rawjson.maybe(body), "error")
     message = rawjson.text_at(error, "message") or f"the server answered with status {status}"

@@ -48,7 +48,8 @@ class Child(subprocess.Popen[bytes]):
 
 def spawn(config: Config) -> Child:
     """Start a server in a process of its own. Raises Unavailable if home, log or program cannot be used."""
-    cache = Path(platformdirs.user_cache_dir("tollkeeper", appauthor=False))  # ``frozen`` deletes what dead ones leave
+    # packaged servers unpack themselves here; ``frozen`` deletes what dead ones leave
+    cache = Path(platformdirs.user_cache_dir("tollkeeper", appauthor=False))
     try:
         make_home(config.home)
         if is_frozen():

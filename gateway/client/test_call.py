@@ -85,7 +85,8 @@ class PublicApi(msgspec.Struct, frozen=True):
 
     async def streamed_call(self, model: str, api: str = CHAT_API) -> str:
         """Make a streamed call, and read it to its end. Returns its id."""
-        sample, last_line = SAMPLES[api], b""
+        sample = SAMPLES[api]
+        last_line = b""
         async with self.stream(sample.path, _test_body(api, model, stream=True)) as stream:
             async for line in stream.lines():
                 last_line = line.strip() or last_line

@@ -88,13 +88,7 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str] = (), json_help: str = JSON_HELP, **options: Any) -> None:
         super().__init__(*args, **options)
         self.examples = examples
-        if json_help:  # ``output.wants_json`` finds out whether the option is given
-            self.params.append(
-                click.Option(
-                    ["--json"], is_flag=True, default=None, expose_value=False, callback=_store, help=json_help
-                )
-            )
-        self.params.append(home_option())
+        self.params += [_json_option(json_help), home_option()] if json_help else [home_option()]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -245,6 +239,11 @@ def home_option() -> click.Option:
         callback=_store,
         help="The data folder (default: TOLLKEEPER_HOME, else the user's data folder).",
     )
+
+
+def _json_option(text: str) -> click.Option:
+    """Returns ``--json`` with this help. ``output.wants_json`` finds out whether it is given."""
+    return click.Option(["--json"], is_flag=True, default=None, expose_value=False, callback=_store, help=text)
 
 
 def _store(ctx: click.Context, param: click.Parameter, value: object) -> None:

@@ -132,7 +132,8 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
         matching = [model for model in listing.models if matches(model.name, patterns)]
         view = await client.channel(ref)
         if action:
-            view = await client.edit_channel(view.id, _change(action, view, listing, matching, patterns).patch())
+            offering = _new_offering(action, view, listing, matching, patterns)
+            view = await client.edit_channel(view.id, offering.patch())
         return listing, matching, view
 
     listing, matching, view = run(work)
@@ -146,15 +147,15 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
         raise Quit(f"channel '{ref}': the list could not be refreshed; the last good one stays in use", Exit.UPSTREAM)
 
 
-def _change(
+def _new_offering(
     action: str, view: ChannelView, listing: ListingView, models: Sequence[ListedModel], patterns: tuple[str, ...]
 ) -> Offering:
-    """Returns the new offering. Models that are offered already keep their names."""
+    """Returns what the channel offers after an action. Models that it offers already keep their names."""
     if action == "remove":
         return change_offering(view, remove=_removed_names(view, patterns))
     names = [model.name for model in models if model.state != "gone"]
     if not names:
-        raise _nothing_listed(listing, patterns)
+        raise _no_match_error(listing, patterns)
     if action == "add":
         return change_offering(view, add=names)
     kept = [msgspec.structs.replace(model, live=False) for model in view.models if model.upstream_name in names]
@@ -235,8 +236,8 @@ def _removed_names(view: ChannelView, patterns: tuple[str, ...]) -> set[str]:
     return names
 
 
-def _nothing_listed(listing: ListingView, patterns: tuple[str, ...]) -> Quit:
-    """Returns the error if no listed model matches: a mistyped pattern must not remove all models of a channel."""
+def _no_match_error(listing: ListingView, patterns: tuple[str, ...]) -> Quit:
+    """Returns the error that no listed model matches: a mistyped pattern must not remove all models of a channel."""
     if listing.error:
         return Quit(f"channel '{listing.channel}': {plain(listing.error)}; nothing was changed", Exit.UPSTREAM)
     missing = f"model that matches {' '.join(map(word, patterns))}" if patterns else "models"

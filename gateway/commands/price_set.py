@@ -96,8 +96,8 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
         raise click.UsageError("Missing argument 'MODEL...'.")
     _check_options(amounts, free=free, like=like, conditions=conditions)
     body = {"like": like} if like else {"input": 0, "output": 0} | amounts
-
-    names, compared = tuple(dict.fromkeys(models)), not (free or like or conditions)
+    names = tuple(dict.fromkeys(models))
+    compared = not (free or like or conditions)
 
     async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
         before = _current_prices(await client.prices(), channel) if compared or conditions else {}
@@ -198,7 +198,7 @@ def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[s
     others = [
         rule for rule in view.rules if (rule.since, rule.during, rule.variant) != (new.since, new.during, new.variant)
     ]
-    # the last rule that holds counts: a price from a day on must not end those of later days
+    # of several rules that hold, the last one counts: a price from a day on must not end those of later days
     at = next((at for at, rule in enumerate(others) if rule.since > new.since > 0), len(others))
     fields = {field.name: getattr(view, field.name) for field in PRICE} | {"rules": (*others[:at], new, *others[at:])}
     return {name: json_value(value) for name, value in fields.items() if value is not None}

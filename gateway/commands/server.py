@@ -141,7 +141,8 @@ def status(*, line: bool) -> None:
 
     async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None, list[str], list[str]]:
         view, outlook = await client.status(), await formatting.find_balance_outlook(client)
-        spent, news = await _fetch_spent_budgets(client), list[str]()
+        spent = await _fetch_spent_budgets(client)
+        news: list[str] = []
         with suppress(GatewayError):
             news = news_lines(await client.price_news())
         return view, outlook, spent, news

@@ -272,7 +272,7 @@ def in_force(price: Price, moment: Millis) -> Price:
 
 
 def without_past(price: Price, moment: Millis) -> Price:
-    """Returns the price with the amounts of the last rule that holds for good by then, without the rules it ended."""
+    """Returns the price without past amounts: the last rule that has begun for good replaces all but variants."""
     for at, rule in reversed([*enumerate(price.rules)]):
         if rule.since and rule.holds(moment) and not (rule.during or rule.variant):
             kept = [earlier for earlier in price.rules[:at] if earlier.variant]

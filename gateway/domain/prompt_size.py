@@ -260,8 +260,10 @@ class PromptParts(msgspec.Struct):
             if name in special:
                 continue
             if name in _LABELS and not in_arguments:
-                self.results += (name, value) == ("role", "tool")
-                self.long_id_bytes += _long_id_bytes(value) if name in _IDS else 0
+                if name == "role":
+                    self.results += value == "tool"
+                elif name in _IDS:
+                    self.long_id_bytes += _long_id_bytes(value)
             elif isinstance(value, str):
                 self.texts.append(value)
             else:

@@ -66,7 +66,7 @@ def option_names(texts: Iterable[str]) -> list[str]:
 
 
 def require_names(text: str, otherwise: str) -> str:
-    """Returns the text. Raises BadRequest, with ``otherwise`` at its end, if it has no names, as an unset variable."""
+    """Returns the text. Raises BadRequest if it has no names: a variable may be unset. ``otherwise`` is the advice."""
     if not option_names([text]):
         raise BadRequest(f"{text!r} contains no names; {otherwise}")
     return text
@@ -134,8 +134,7 @@ def offering_of(channel: ChannelFields) -> Offering:
 def change_offering(channel: ChannelFields, *, add: Iterable[str] = (), remove: Collection[str] = ()) -> Offering:
     """Returns a channel's offering with these models of its upstream, and without these public names.
 
-    The patterns exclude what is removed, and no longer exclude what is added. A model that they select has no name of
-    its own in the offering.
+    The patterns exclude what is removed, and no longer exclude what is added. A model that they select is not named.
     """
     remaining = [model for model in channel.models if model.name not in remove]
     served = {model.upstream_name for model in remaining}

@@ -45,7 +45,7 @@ class Framer:
     def __init__(self) -> None:
         self._buffer = bytearray()
         self.has_returns = False
-        """Whether a carriage return came."""
+        """Whether a carriage return has come."""
 
     @property
     def held(self) -> int:
@@ -59,12 +59,13 @@ class Framer:
         self.has_returns = self.has_returns or b"\r" in data
         search_from, end = max(0, len(buffer) - 3), 0
         buffer += data
-        if not self.has_returns and (blank := buffer.rfind(BLANK, search_from)) >= 0:
+        if self.has_returns:
+            for match in _BLANK_LINE.finditer(buffer, search_from):
+                if match.end() == len(buffer) and buffer.endswith(b"\n\r"):
+                    break  # a line feed may follow
+                end = match.end()
+        elif (blank := buffer.rfind(BLANK, search_from)) >= 0:
             end = blank + len(BLANK)
-        for match in _BLANK_LINE.finditer(buffer, search_from) if self.has_returns else ():
-            if match.end() == len(buffer) and buffer.endswith(b"\n\r"):
-                break  # a line feed may follow
-            end = match.end()
         events = bytes(buffer[:end])
         del buffer[:end]
         return events

@@ -92,7 +92,7 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 def write_file(path: Path, data: bytes, flag: int = os.O_TRUNC, *, durable: bool = True) -> None:
-    """Write a file. Without the flag, the end of a longer one stays. If durable, it is on the disk afterwards."""
+    """Write a file. With ``flag`` 0, the end of a longer one stays. If durable, the data is on the disk afterwards."""
     fd = open_file(path, os.O_WRONLY | os.O_CREAT | flag)
     try:
         write_all(fd, data)
