@@ -6,14 +6,15 @@ A complete line is never changed, and a failed write is undone. A repair loses n
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from io import BytesIO
 
 import msgspec
 
 from gateway.store import files
 from gateway.store.ledger import Ledger
-from gateway.store.line_format import TAIL, check_format, file_with, join_lines, split_lines
+from gateway.store.line_format import TAIL, check_format, file_with, join_lines
 from gateway.store.segment import HEAD, Segment, convert_foreign_layout, read_call
 
 
@@ -169,14 +170,21 @@ def repair(segment: Segment, last: int, moment: int) -> str:
     segment.last = last
     data = files.read(segment.path)
     check_format(segment.path, data[:100])
-    lines = _count_lines(segment, data)
+    is_whole = data.startswith(HEAD)
+    for line in _count_lines(segment, data):
+        added = join_lines([line], first=segment.count == 1)
+        is_whole = is_whole and data.startswith(added, segment.end)
+        segment.end += len(added)
+    if is_whole and data[segment.end :] == TAIL:
+        return ""
+    readable = Segment(segment.path)
+    readable.last = last
+    lines = [*_count_lines(readable, data)]
     if not lines:  # stock TinyDB changes the layout of a file, and an editor may change the ends of its lines
         same = data.replace(b"\r\n", b"\n") if data.startswith(HEAD) else convert_foreign_layout(data)
-        lines = _count_lines(segment, same)
+        lines = [*_count_lines(segment, same)]
     whole = file_with(HEAD, lines)
     segment.end = len(whole) - len(TAIL)
-    if data == whole:
-        return ""
     copy = files.save_copy(segment.path, data, moment) if data else None
     files.replace(segment.path, whole)
     original = f"the original is {copy.name}" if copy else "not a byte was left"
@@ -202,11 +210,13 @@ def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segme
     return Segment(segment.path, changed), f"{note}; it had {sealed.count}. Sums and balances stay as they were"
 
 
-def _count_lines(segment: Segment, data: bytes) -> list[bytes]:
-    """Count the calls in the data that are newer than those counted so far. Returns their lines."""
-    lines = []
-    for line in split_lines(data):
+def _count_lines(segment: Segment, data: bytes) -> Iterator[bytes]:
+    """Count the calls in the data that are newer than those counted so far, and yield their lines.
+
+    One line is in memory at a time: a file has up to 32 MiB.
+    """
+    for raw in BytesIO(data):
+        line = raw.rstrip(b"\n").removeprefix(b",")
         if (call := read_call(line)) and call[0] > segment.last:
             segment.add_call(*call)
-            lines.append(line)
-    return lines
+            yield line
