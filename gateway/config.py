@@ -144,11 +144,9 @@ def make_home(folder: Path) -> None:
 
 def _names(folder: Path) -> set[str]:
     """Returns the names of a folder's files that count. A temporary file counts as the one that it will replace."""
+    made_by_systems = {".DS_Store", "lost+found"}
     try:
-        return {TEMPORARY.sub(r"\1\2", path.name) for path in folder.iterdir()} - {
-            ".DS_Store",
-            "lost+found",
-        }  # made by systems
+        return {TEMPORARY.sub(r"\1\2", path.name) for path in folder.iterdir()} - made_by_systems
     except (FileNotFoundError, NotADirectoryError):
         return set()
 

@@ -138,5 +138,6 @@ def cli_command(*words: str, **options: str | int | None) -> str:
     for name, value in options.items():
         if value is not None:
             parts.append(f"--{name.replace('_', '-')}")
-            parts += [] if value is True else [shlex.quote(str(value))]
+            if value is not True:
+                parts.append(shlex.quote(str(value)))
     return " ".join(parts)

@@ -31,7 +31,7 @@ async def answer_health(engine: Engine, _request: web.BaseRequest, _origin: Call
 
 
 async def answer_front_page(engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:
-    """Answer GET and HEAD / with a page of plain text for browsers, which programs probe without a token."""
+    """Answer GET and HEAD / with a page of plain text for browsers. Programs probe it without a token."""
     page = (
         f"Tollkeeper {__version__}: a personal gateway to language models.\n\n"
         f"Base URL for your SDKs and tools:  {engine.address}\n"

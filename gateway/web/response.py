@@ -41,16 +41,20 @@ async def linger(connection: RequestHandler) -> None:
         transport.resume_reading()
     try:
         with suppress(TimeoutError, OSError):
-            async with asyncio.timeout(LINGER_S):
-                size = 0
-                while size <= LINGER_BYTES and (data := await asyncio.wait_for(reader.read(JOINED), QUIET_S)):
-                    size += len(data)
+            await asyncio.wait_for(_discard(reader), LINGER_S)
     finally:
         if transport.is_closing():
             connection.connection_lost(None)  # so far only the reader knows
         else:
             transport.set_protocol(connection)
             connection.force_close()
+
+
+async def _discard(reader: asyncio.StreamReader) -> None:
+    """Read and drop what the client sends. Raises TimeoutError if it is silent for too long."""
+    size = 0
+    while size <= LINGER_BYTES and (data := await asyncio.wait_for(reader.read(JOINED), QUIET_S)):
+        size += len(data)
 
 
 JSON: Final = "application/json"

@@ -222,7 +222,8 @@ def usage_text(page: AnyPage, tokens: Sequence[Any]) -> str:
 
 
 def _effect_on_models(page: AnyPage, channels: Sequence[Any]) -> str:
-    """Returns which models no channel but these serves, or that others serve all of their models."""
-    names, models = {channel.name for channel in channels}, page.session.board.models
+    """Returns which models only these channels serve, or that others serve all of their models."""
+    names = {channel.name for channel in channels}
+    models = page.session.board.models
     lost = [safe(model.name, 40) for model in models if model.channels and names.issuperset(model.channels)]
     return f"No other channel serves {first_of(lost, 12)}." if lost else "Other channels serve all the same models."

@@ -152,17 +152,24 @@ async def _delete(page: AnyPage, model: ModelView) -> None:
         raise notice(f"{model.name} has no price.")
     channel = next(iter(by_channel), "")
     if len(by_channel) > 1:
-        labels = {f"channel {name}" if name else "other channels": name for name in sorted(by_channel)}
-        rows = [(label, by_channel[name]) for label, name in labels.items()]
-        options = [(label, f"{_rates(price)}, {safe(price.source, 40)}") for label, price in rows]
-        channel = labels[await page.ask(ChooseOne(f"Remove which price of {model.name}?", options, ""))]
+        channel = await _choose_channel(page, model, by_channel)
     name = f"{model.name} at {safe(channel, 40)}" if channel else model.name
-    place = " there" if channel else " at other channels" if any(by_channel) else ""
+    place = " at other channels" if any(by_channel) else ""
+    if channel:
+        place = " there"
     general_price = next((price for price in prices if channel and not price.channel), None)
     effect = f"cost {_rates(general_price)}" if general_price else f"be {page.session.board.unpriced_effect}"
     await page.confirm(f"Remove the price of {name}?", f"Its calls{place} will {effect}.", "Remove")
     await page.session.client.remove_price(model.name, channel)
     page.report_change(f"Price of {name} removed.")
+
+
+async def _choose_channel(page: AnyPage, model: ModelView, prices: Mapping[str, PriceView]) -> str:
+    """Returns the channel whose price the user wants to remove; empty for the price at all other channels."""
+    labels = {f"channel {name}" if name else "other channels": name for name in sorted(prices)}
+    rows = [(label, prices[name]) for label, name in labels.items()]
+    options = [(label, f"{_rates(price)}, {safe(price.source, 40)}") for label, price in rows]
+    return labels[await page.ask(ChooseOne(f"Remove which price of {model.name}?", options, ""))]
 
 
 def price_preview(page: AnyPage, values: Values) -> str:

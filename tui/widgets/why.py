@@ -98,7 +98,7 @@ class WhyScreen(TextDialog):
 
 
 async def explain_for_groups(page: Any, groups: Collection[str] | None, models: Sequence[str]) -> None:
-    """Show the dialog for the token of these groups, or of all, that was used last, and the first model it sees."""
+    """Show the dialog for the last used token of these groups, or of all, and the first model that the token sees."""
     tokens = [token for token in page.session.board.tokens if groups is None or token.group in groups]
     if not tokens:
         raise notice(f"No token can use it. Page 2 ({page.session.key('entity.new')}) creates one.")

@@ -203,7 +203,8 @@ def translate_responses(order: Order) -> tuple[Order, ToolTable]:
     )
     for name, update in reader.updates.items():
         request[name] = rawjson.raw(rawjson.maybe_fields(request.get(name)) | rawjson.maybe_fields(update))
-    fields, marks = _parameters(request), (*order.marks, *reader.transcript.marks)
+    fields = _parameters(request)
+    marks = (*order.marks, *reader.transcript.marks)
     order = msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, marks=marks, forward={})
     return order, tools
 
