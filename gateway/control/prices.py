@@ -127,7 +127,7 @@ def _names(channel: Channel) -> Sequence[str]:
 def _proposal(
     edits: ConfigEdits, channel: Channel, served: ServedModel, known_price: Price, body: ImportPricesBody
 ) -> PriceProposal:
-    current = channel_price(channel, served, edits.registry.prices)
+    current = _price_now(edits.registry, channel, served, edits.now)
     by_owner, changed = set_by_owner(current), differs(current, known_price)
     guard = implausibility(current, known_price)
     return PriceProposal(
@@ -246,7 +246,7 @@ def price_news(registry: Registry, price_list: PriceList) -> PriceNews:
     """Returns the news about a configuration's prices, without hints. What the owner set is left out of the counts."""
     kinds = []
     for channel, served, price in known_prices(registry.channels.values(), registry, price_list):
-        before = channel_price(channel, served, registry.prices)
+        before = _price_now(registry, channel, served, price_list.now)
         if not set_by_owner(before):
             kinds.append(change_kind(before, price))
     rises = {(rise.model, rise.since_ms): rise for rise in _next_rises(registry, price_list.now)}
@@ -258,7 +258,7 @@ def price_news(registry: Registry, price_list: PriceList) -> PriceNews:
         lowered=kinds.count("down"),
         added=kinds.count("new"),
         rises=sorted(rises.values(), key=lambda rise: rise.since_ms)[:MAX_ROWS],
-        published=list(islice(_published_prices(registry), MAX_ROWS)),
+        published=list(islice(_published_prices(registry, price_list.now), MAX_ROWS)),
     )
 
 
@@ -266,26 +266,32 @@ def price_hints(registry: Registry, price_list: PriceList) -> list[PriceHint]:
     """Returns why models without a price have no list price, with the closest names that have one."""
     hints = (
         PriceHint(model=served.name, channel=channel.name, text=price_list.hint(channel, served.upstream_name))
-        for channel, served, price in _prices_in_use(registry)
+        for channel, served, price in _prices_in_use(registry, price_list.now)
         if price is None and channel.dialect is not Dialect.MOCK
     )
     return list(islice((hint for hint in hints if hint.text), MAX_ROWS))
 
 
-def _prices_in_use(registry: Registry) -> Iterator[tuple[Channel, ServedModel, Price | None]]:
+def _prices_in_use(registry: Registry, now: Millis) -> Iterator[tuple[Channel, ServedModel, Price | None]]:
     """Yields every model of every channel with its price there; None if it has none."""
     for channel in registry.channels.values():
         for served in channel.models:
-            yield channel, served, channel_price(channel, served, registry.prices)
+            yield channel, served, _price_now(registry, channel, served, now)
+
+
+def _price_now(registry: Registry, channel: Channel, served: ServedModel, now: Millis) -> Price | None:
+    """Returns the price of a channel's model, without the amounts that a rule has ended; None if it has none."""
+    price = channel_price(channel, served, registry.prices)
+    return None if price is None else without_past(price, now)
 
 
 def _next_rises(registry: Registry, now: Millis) -> Iterator[PriceRise]:
     """Yields the next known rise of each price. Rules for variants or for some hours are ignored."""
-    for _, served, price in _prices_in_use(registry):
+    for _, served, price in _prices_in_use(registry, now):
         if price is None or not price.rules:
             continue
         current = in_force(price, now)
-        for rule in without_past(price, now).rules:
+        for rule in price.rules:
             is_later = rule.since > now and not rule.variant and not rule.during
             if is_later and (rule.input > current.input or rule.output > current.output):
                 yield PriceRise(
@@ -300,8 +306,8 @@ def _next_rises(registry: Registry, now: Millis) -> Iterator[PriceRise]:
                 break
 
 
-def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
-    for channel, served, price in _prices_in_use(registry):
+def _published_prices(registry: Registry, now: Millis) -> Iterator[PublishedPrice]:
+    for channel, served, price in _prices_in_use(registry, now):
         published = served.published
         if published is None or price is None or set_by_owner(price):
             continue

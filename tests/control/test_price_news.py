@@ -9,7 +9,7 @@ from gateway.client.control import ControlClient
 from gateway.control.prices import price_hints, price_news
 from gateway.control.vendor_prices import load_price_list
 from gateway.domain.channel import Channel, Dialect, ServedModel
-from gateway.domain.price import Price, PriceRule, UpstreamPrices
+from gateway.domain.price import Price, PriceRule, UpstreamPrices, as_rule
 from gateway.domain.price_view import PriceNews, PublishedPrice, news_lines
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
 from tests.core.kit import registry
@@ -72,6 +72,25 @@ async def test_a_rise_that_a_later_rule_has_ended_is_no_news() -> None:
         for rules in ((present, coming), (coming, present))
     ]
     assert found == [[("2027-01-01", 2)], []]
+
+
+async def test_an_import_is_compared_with_the_price_in_force() -> None:
+    one = channel(ServedModel(name="gemini-2.5-flash"))
+    listed = load_price_list(NOW).find(one, one.models[0])
+    assert listed is not None
+    rules = (as_rule(listed, since=at("2026-11-01")), *listed.rules)
+    dated = replace(price("gemini-2.5-flash", 9, 9), rules=rules)
+    before, after = await news(one, dated, now=at("2026-10-31")), await news(one, dated)
+    assert [(found.raised, found.lowered) for found in (before, after)] == [(0, 1), (0, 0)]
+
+
+async def test_a_published_price_is_compared_with_the_price_in_force() -> None:
+    theirs = UpstreamPrices(input=Nanos(DOLLAR), output=Nanos(2 * DOLLAR))
+    one = channel(ServedModel(name="m", published=theirs), url="http://127.0.0.1:9/v1")
+    rule = PriceRule(since=at("2026-11-01"), input=theirs.input, output=theirs.output)
+    dated = replace(price("m", 9, 9), rules=(rule,))
+    found = [len((await news(one, dated, now=at(day))).published) for day in ("2026-10-31", "2026-11-27")]
+    assert found == [1, 0]
 
 
 @pytest.mark.parametrize(("published", "reported"), [(1.04, False), (1.06, True), (0.94, True), (1.0, False)])

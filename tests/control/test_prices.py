@@ -1,4 +1,5 @@
 import pytest
+from msgspec import to_builtins
 
 from gateway.client.control import ControlClient
 from gateway.domain.channel import ServedModel
@@ -84,6 +85,16 @@ async def test_a_proposal_tells_what_changes_and_of_which_day_it_is(owner: Contr
     assert (change.change, change.guard, new.change, change.applied) == ("down", "", "new", False)
     assert change.listed.as_of_ms is not None
     assert not change.listed.stale
+
+
+@pytest.mark.usefixtures("vendor")
+async def test_an_import_is_compared_with_the_price_in_force(owner: ControlClient) -> None:
+    known, _ = await owner.import_prices()
+    rates = {name: getattr(known.listed, name) for name in ("input", "output", "cached_input", "extras")}
+    rules = [{**rates, "since": 1_600_000_020_000}, *map(to_builtins, known.listed.rules)]
+    await owner.set_price("gpt-4.1", {"source": "an older list", "input": 1, "output": 1, "rules": rules})
+    found, _ = await owner.import_prices(apply=True)
+    assert (found.change, found.differs, found.guard, found.applied) == ("same", False, "", False)
 
 
 @pytest.mark.usefixtures("vendor")
