@@ -242,10 +242,10 @@ def _unlisted_step(channel: Channel, number: int, error: UpstreamError) -> Step:
 
 def _connection_fix(name: str, error: UpstreamError) -> str:
     """Returns what to do about a connection that was not made."""
-    option = "--proxy" if "the proxy " in error.message else "--base-url"
+    option, servers = ("--proxy", "do the proxy and") if "the proxy " in error.message else ("--base-url", "does")
     change = f"If the address is wrong: 'tollkeeper channel edit {word(name)} {option} URL'"
     if "certificate" not in error.message:
-        return f"is this machine online, and does the upstream run? {change}"
+        return f"is this machine online, and {servers} the upstream run? {change}"
     authority = "for an authority of your own, SSL_CERT_FILE names its file where the server runs"
     return f"check this machine's clock, and whether something intercepts TLS; {authority}. {change}"
 

@@ -181,7 +181,8 @@ class Pool:
 
     async def _dial(self, target: Target) -> UpstreamConnection:
         """Open a connection. Raises AttemptFailed, or Unavailable if no open file is left for it."""
-        seconds, place = self.channel.timeouts.connect, f" ({target.host}:{target.port})"
+        way = "on the way to " if self.channel.proxy else ""
+        seconds, place = self.channel.timeouts.connect, f" ({way}{target.host}:{target.port})"
         try:
             async with asyncio.timeout(seconds):
                 return await self._connect(target)
