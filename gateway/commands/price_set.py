@@ -97,7 +97,7 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
     _check_options(amounts, free=free, like=like, conditions=conditions)
     body = {"like": like} if like else {"input": 0, "output": 0} | amounts
     names = tuple(dict.fromkeys(models))
-    compared = not (free or like or conditions)
+    compared = not (free or like)
 
     async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
         before = _current_prices(await client.prices(), channel) if compared or conditions else {}
@@ -111,7 +111,8 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
         offered = await _offered_names(client)
         results = []
         for view in views:
-            lost = _lost_rates(before.get(view.model), view) if compared else ""
+            part = msgspec.convert(body, PriceRule) if conditions else view
+            lost = _lost_rates(before.get(view.model), part) if compared else ""
             results.append((view, [lost, _unknown_model_note(view.model, offered)]))
         return results
 
@@ -146,10 +147,16 @@ def _current_prices(views: Sequence[PriceView], channel: str) -> dict[str, Price
     return {view.model: view for view in ranked if channel in ("", view.channel) or not view.channel}
 
 
-def _lost_rates(before: PriceView | None, view: PriceView) -> str:
-    """Returns a note about the rates that a price lost, with the options that restore them; empty if it lost none."""
+def _lost_rates(before: PriceView | None, view: PriceView | PriceRule) -> str:
+    """Returns a note about the rates that a price lost, or that a rule lacks, with the options that set them."""
     lost: list[str] = []
+    problem = "the whole price was replaced; it no longer has"
+    kept: tuple[str, ...] = ()
+    if isinstance(view, PriceRule):
+        problem, kept = "under these conditions the price does not have", ("per_call", "extras", "rules")
     for field in PRICE:
+        if field.name in kept:
+            continue
         old = getattr(before or PriceDraft(), field.name)
         new = getattr(view, field.name)
         if isinstance(old, tuple | dict):
@@ -158,7 +165,7 @@ def _lost_rates(before: PriceView | None, view: PriceView) -> str:
             is_lost = bool(field.kind.text(old)) and not field.kind.text(new)
         if is_lost:
             lost += map(word, field.arguments(new, old))
-    return f"note: the whole price was replaced; it no longer has: {' '.join(lost)}" if lost else ""
+    return f"note: {problem}: {' '.join(lost)}" if lost else ""
 
 
 async def _offered_names(client: ControlClient) -> set[str]:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.commands.price_set import with_rule
-from gateway.domain.price import PriceHours, PriceRule
+from gateway.domain.price import PriceHours, PriceRule, Tier
 from gateway.domain.price_view import PriceView
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.commands.runner import run
@@ -34,6 +34,22 @@ def test_conditions_become_those_of_a_rule(options: tuple[str, ...], rule: dict[
     ran = run("price", "set", "m", "--input", "1", "--output", "2", *options, answers=control)
     (body,) = ran.bodies
     assert body["rules"] == [BLANK | {"input": 10**9, "output": 2 * 10**9} | rule]
+
+
+@pytest.mark.parametrize(
+    ("amounts", "said"),
+    [
+        (("--cached", "0.50", "--tier", "200k=2/4"), ""),
+        (("--tier", "200k=2/4"), "note: under these conditions the price does not have: --cached 0.10\n"),
+        ((), "note: under these conditions the price does not have: --cached 0.10 --tier 200k=2/4\n"),
+    ],
+)
+def test_rates_that_a_rule_does_not_have_are_said(amounts: tuple[str, ...], said: str) -> None:
+    tier = Tier(above=200_000, input=Nanos(2 * DOLLAR), output=Nanos(4 * DOLLAR))
+    price = replace(PRICE, model="m", per_call=Nanos(5), cached_input=Nanos(DOLLAR // 10), tiers=(tier,))
+    control = {"GET /prices": [price], "PUT /prices/m": price, "GET /models": [], "GET /channels": []}
+    options = ("--since", "2027-01-01", "--input", "3", "--output", "9", *amounts)
+    assert run("price", "set", "m", *options, answers=control).err.partition("\n")[2] == said
 
 
 @pytest.mark.parametrize("options", [("--since", "soon"), ("--during", "noon"), ("--during", "01:00-02:00 Mars/Base")])
