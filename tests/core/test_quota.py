@@ -238,6 +238,25 @@ def test_an_empty_account_is_not_a_budget() -> None:
     assert refusal(Purse(0), need()).details == {"missing_nanos": 700}
 
 
+@pytest.mark.parametrize(
+    ("budget", "marks"),
+    [
+        ({}, ["exceeded=balance"]),
+        ({"account": Budget(window=Window.DAY, nanos=Nanos(0))}, ["exceeded=day:account:"]),
+        ({"group": Budget(tokens=0)}, ["exceeded=ever:group:home"]),
+        ({"token": Budget(window=Window.MONTH, tokens=0)}, ["exceeded=month:token:tok_1"]),
+    ],
+    ids=["balance", "account", "group", "token"],
+)
+def test_the_record_of_a_refusal_names_the_budget_unless_running_calls_hold_its_rest(
+    budget: dict[str, Budget], marks: list[str]
+) -> None:
+    assert refusal(Purse(10_000 if budget else 0), need(), **budget).marks == marks
+    purse = Purse(10_000 if budget else 0)
+    purse.running[CallId("a")] = holder(7, "tok_1", held=Nanos(700), held_tokens=150)
+    assert refusal(purse, need(), **budget).marks == []
+
+
 def test_the_day_of_return_is_reported_in_local_time_and_to_programs_in_utc() -> None:
     found = refusal(Purse(), need(), token=Budget(window=Window.DAY, nanos=Nanos(600)))
     resets = datetime.fromisoformat(str(found.details["resets_at"]))
