@@ -5,7 +5,7 @@ other segment is, so each call counts exactly once, whenever a crash happens. Th
 ``ledger.old.json``: what is damaged in one file is read from the other, or from the segments.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import msgspec
 from gateway.domain.units import DAY_MS
 from gateway.store import files
 from gateway.store.errors import StoreDamaged
-from gateway.store.line_format import body_of, check_format, file_with, head, is_intact, pack, split_lines
+from gateway.store.line_format import body_of, check_format, end_of_lines, file_with, head, is_intact, pack, split_lines
 from gateway.store.rollup import SealedSegment, to_daily
 from gateway.store.segment import Segment
 
@@ -66,13 +66,16 @@ def _read(path: Path) -> tuple[bool, bool, dict[str, SealedSegment]]:
     data = files.read(path)
     check_format(path, data[:100])
     sealed: dict[str, SealedSegment] = {}
-    lines = []
-    for line in filter(is_intact, split_lines(data)):
-        with suppress(ValueError, RecursionError):  # a field of another type
-            segment = _decode(body_of(line))
-            sealed[segment.name] = segment
-            lines.append(line)
-    return bool(data), bool(data) and data != file_with(HEAD, lines), sealed
+
+    def lines() -> Iterator[bytes]:
+        for line in filter(is_intact, split_lines(data)):
+            with suppress(ValueError, RecursionError):  # a field of another type
+                segment = _decode(body_of(line))
+                sealed[segment.name] = segment
+                yield line
+
+    _, is_whole = end_of_lines(data, HEAD, lines())
+    return bool(data), bool(data) and not is_whole, sealed
 
 
 def check_complete(path: Path, segments: Iterable[Segment]) -> None:

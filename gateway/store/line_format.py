@@ -13,6 +13,7 @@ itself. The checksum covers the id and the content.
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 
 from gateway.store.errors import too_new
@@ -72,4 +73,17 @@ def file_with(first_line: bytes, lines: Sequence[bytes]) -> bytes:
 
 def split_lines(data: bytes) -> Iterator[bytes]:
     """Yields the lines without their commas, in the order of the file, including damaged ones."""
-    return (raw.removeprefix(b",") for raw in data.split(b"\n"))
+    return (raw.strip(b",\n") for raw in BytesIO(data))
+
+
+def end_of_lines(data: bytes, first_line: bytes, lines: Iterable[bytes]) -> tuple[int, bool]:
+    """Returns where these lines end in a file of their own, and whether ``data`` is that file.
+
+    The lines are taken one at a time, so that memory never holds a large file twice.
+    """
+    end, is_same = len(first_line), data.startswith(first_line)
+    for line in lines:
+        added = join_lines([line], first=end == len(first_line))
+        is_same = is_same and data.startswith(added, end)
+        end += len(added)
+    return end, is_same and data[end:] == TAIL

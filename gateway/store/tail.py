@@ -8,13 +8,12 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from io import BytesIO
 
 import msgspec
 
 from gateway.store import files
 from gateway.store.ledger import Ledger
-from gateway.store.line_format import TAIL, check_format, file_with, join_lines
+from gateway.store.line_format import TAIL, check_format, end_of_lines, file_with, join_lines, split_lines
 from gateway.store.segment import HEAD, Segment, convert_foreign_layout, read_call
 
 
@@ -170,12 +169,8 @@ def repair(segment: Segment, last: int, moment: int) -> str:
     segment.last = last
     data = files.read(segment.path)
     check_format(segment.path, data[:100])
-    is_whole = data.startswith(HEAD)
-    for line in _count_lines(segment, data):
-        added = join_lines([line], first=segment.count == 1)
-        is_whole = is_whole and data.startswith(added, segment.end)
-        segment.end += len(added)
-    if is_whole and data[segment.end :] == TAIL:
+    segment.end, is_whole = end_of_lines(data, HEAD, _count_lines(segment, data))
+    if is_whole:
         return ""
     readable = Segment(segment.path)
     readable.last = last
@@ -211,12 +206,8 @@ def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segme
 
 
 def _count_lines(segment: Segment, data: bytes) -> Iterator[bytes]:
-    """Count the calls in the data that are newer than those counted so far, and yield their lines.
-
-    One line is in memory at a time: a file has up to 32 MiB.
-    """
-    for raw in BytesIO(data):
-        line = raw.rstrip(b"\n").removeprefix(b",")
+    """Count the calls in the data that are newer than those counted so far, and yield their lines."""
+    for line in split_lines(data):
         if (call := read_call(line)) and call[0] > segment.last:
             segment.add_call(*call)
             yield line
