@@ -232,9 +232,10 @@ def test_a_damaged_call_is_left_out_and_the_original_kept(segment: Segment) -> N
     assert scan(Segment(segment.path))
 
 
-def test_other_ends_of_lines_lose_no_call(segment: Segment) -> None:
+@pytest.mark.parametrize(("usual", "other"), [(b"\n", b"\r\n"), (b"\n,", b",\n")], ids=["CRLF", "comma last"])
+def test_other_ends_of_lines_lose_no_call(segment: Segment, usual: bytes, other: bytes) -> None:
     before = segment.path.read_bytes()
-    segment.path.write_bytes(before.replace(b"\n", b"\r\n"))
+    segment.path.write_bytes(before.replace(usual, other))
     assert "10 of its calls are intact" in repair(segment, 0, 7)
     assert (segment.path.read_bytes(), segment.count) == (before, 10)
 
