@@ -21,13 +21,13 @@ from gateway.commands.editing import change_together, field_options, patch_of
 from gateway.commands.options import TEXT, ParsedText, now
 from gateway.commands.output import notify, out_change, out_json, wants_json
 from gateway.commands.session import run
-from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.errors import BadRequest, Conflict, NotFound
 from gateway.domain.field_kinds import json_value
 from gateway.domain.fields import changed_fields
 from gateway.domain.human_values import first_of, parse_price_hours
 from gateway.domain.money import dollars
 from gateway.domain.patterns import is_pattern, matches, near_names
-from gateway.domain.price import VARIANTS, PriceDraft, PriceRule
+from gateway.domain.price import VARIANTS, PriceDraft, PriceRule, is_set_by_owner
 from gateway.domain.price_kinds import PRICE, parse_moment, rule_text
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain, word
@@ -100,13 +100,12 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
     compared = not (free or like)
 
     async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
-        before = _current_prices(await client.prices(), channel) if compared or conditions else {}
         bodies = dict.fromkeys(names, body)
         if conditions:  # the price is added to the current one
-            if missing := [name for name in names if name not in before]:
-                advice = "set the usual one first, without hours, day or variant"
-                raise NotFound(f"'{plain(missing[0])}' has no price yet; {advice}")
+            before = {name: await _usual_price(client, name, channel) for name in names}
             bodies = {name: with_rule(before[name], conditions, body) for name in names}
+        else:
+            before = _current_prices(await client.prices(), channel) if compared else {}
         views = await _set_prices(client, bodies, channel)
         offered = await _offered_names(client)
         results = []
@@ -117,6 +116,30 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
         return results
 
     _report(run(work, create=True), several=len(models) > 1)
+
+
+async def _usual_price(client: ControlClient, model: str, ref: str) -> PriceView:
+    """Returns what calls cost that a rule will be for: those at one channel, or at all without a price of their own.
+
+    Raises NotFound if nothing is known, and Conflict if these channels ask different prices.
+    """
+    routes = {route.channel: route.price for route in (await client.model(model)).routes if route.price is not None}
+    views = {view.channel: view for view in await client.prices() if view.model == model}
+    if ref:
+        channel = (await client.channel(ref)).name
+        found = {name: price for name, price in routes.items() if name == channel}
+    else:
+        own = [name for name, view in views.items() if is_set_by_owner(view.source)]
+        found = {name: price for name, price in routes.items() if name not in own}
+        found = found or {name: view for name, view in views.items() if not name}
+    if not found:
+        advice = "set the usual one first, without hours, day or variant"
+        raise NotFound(f"'{plain(model)}' has no price yet; {advice}")
+    amounts = [[getattr(price, field.name) for field in PRICE] for price in found.values()]
+    if any(other != amounts[0] for other in amounts):
+        names = first_of([plain(name) for name in found], 3)
+        raise Conflict(f"the channels {names} have different prices for '{plain(model)}'; name one with --channel")
+    return next(iter(found.values()))
 
 
 async def _set_prices(client: ControlClient, bodies: Mapping[str, dict[str, Any]], channel: str) -> list[PriceView]:

@@ -11,7 +11,7 @@ from gateway.domain.price import PriceHours, PriceRule, Tier
 from gateway.domain.price_view import PriceView
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.commands.runner import run
-from tests.commands.samples import DETAIL, MODEL, PRICE
+from tests.commands.samples import CHANNEL, DETAIL, MODEL, PRICE
 
 BLANK = {"since": 0, "during": [], "variant": "", "per_call": None, "tiers": [], "extras": {}}
 BLANK |= dict.fromkeys(("cached_input", "cache_write", "cache_write_long"))
@@ -30,7 +30,8 @@ BLANK |= dict.fromkeys(("cached_input", "cache_write", "cache_write_long"))
 )
 def test_conditions_become_those_of_a_rule(options: tuple[str, ...], rule: dict[str, Any]) -> None:
     price = replace(PRICE, model="m")
-    control = {"GET /prices": [price], "PUT /prices/m": price, "GET /models": [MODEL], "GET /channels": []}
+    control = {"GET /models/m": DETAIL, "GET /prices": [price], "PUT /prices/m": price}
+    control |= {"GET /models": [MODEL], "GET /channels": []}
     ran = run("price", "set", "m", "--input", "1", "--output", "2", *options, answers=control)
     (body,) = ran.bodies
     assert body["rules"] == [BLANK | {"input": 10**9, "output": 2 * 10**9} | rule]
@@ -47,9 +48,48 @@ def test_conditions_become_those_of_a_rule(options: tuple[str, ...], rule: dict[
 def test_rates_that_a_rule_does_not_have_are_said(amounts: tuple[str, ...], said: str) -> None:
     tier = Tier(above=200_000, input=Nanos(2 * DOLLAR), output=Nanos(4 * DOLLAR))
     price = replace(PRICE, model="m", per_call=Nanos(5), cached_input=Nanos(DOLLAR // 10), tiers=(tier,))
-    control = {"GET /prices": [price], "PUT /prices/m": price, "GET /models": [], "GET /channels": []}
+    control = {"GET /models/m": DETAIL, "GET /prices": [price], "PUT /prices/m": price}
+    control |= {"GET /models": [], "GET /channels": []}
     options = ("--since", "2027-01-01", "--input", "3", "--output", "9", *amounts)
     assert run("price", "set", "m", *options, answers=control).err.partition("\n")[2] == said
+
+
+def _price(dollars: int, channel: str = "", source: str = "manual") -> PriceView:
+    return replace(PRICE, model="m", input=Nanos(dollars * DOLLAR), channel=channel, source=source)
+
+
+OWN, THEIRS = _price(7, "a"), _price(1, "a", "the list")
+
+
+@pytest.mark.parametrize(
+    ("charged", "prices", "place", "base"),
+    [
+        ({"a": 2}, [_price(2), THEIRS], "a", 2),  # the general price comes before an imported one
+        ({"a": 7}, [_price(2), OWN], "a", 7),
+        ({"a": 7, "b": 3}, [OWN, _price(3, "b", "the list")], "", 3),  # a's own price stays
+        ({"a": 7}, [_price(2), OWN], "", 2),
+        ({"a": 4}, [], "", 4),  # the price of the model that it stands for
+        ({"a": 1, "b": 1}, [THEIRS], "", 1),
+        ({"a": 1, "b": None}, [THEIRS], "", 1),
+        ({"a": 1, "b": 3}, [THEIRS], "", "the channels a, b have different prices for 'm'; name one with --channel"),
+        ({"a": None}, [], "", "'m' has no price yet; set the usual one first, without hours, day or variant"),
+        ({"b": 3}, [], "a", "'m' has no price yet; set the usual one first, without hours, day or variant"),
+    ],
+)
+def test_a_rule_leaves_the_price_that_calls_have(
+    charged: dict[str, int | None], prices: list[PriceView], place: str, base: int | str
+) -> None:
+    (route,) = DETAIL.routes
+    routes = [
+        replace(route, channel=name, price=None if amount is None else _price(amount))
+        for name, amount in charged.items()
+    ]
+    control = {"GET /models/m": replace(DETAIL, routes=routes), "GET /prices": prices, "PUT /prices/m": PRICE}
+    control |= {"GET /models": [], "GET /channels": [], "GET /channels/a": replace(CHANNEL, name="a")}
+    at = ("--channel", place) if place else ()
+    ran = run("price", "set", "m", *at, "--since", "2027-01-01", "--input", "9", "--output", "9", answers=control)
+    assert [body["input"] // DOLLAR for body in ran.bodies] == ([base] if isinstance(base, int) else [])
+    assert isinstance(base, int) or ran.err == f"tollkeeper: {base}\n"
 
 
 @pytest.mark.parametrize("options", [("--since", "soon"), ("--during", "noon"), ("--during", "01:00-02:00 Mars/Base")])
