@@ -23,7 +23,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     id: str
     title: str
     width: int
-    """The width in cells. When columns are placed side by side, it may grow, and that of a flexible one may shrink."""
+    """The width in cells. When columns are placed side by side, a column may grow, and a flexible one may shrink."""
     text: Callable[[R], str]
     tone: Callable[[R], str] | None = None
     """Returns the meaning of a cell: ``ok``, ``bad``, ``warn``, ``live``, ``dim``, or nothing."""
@@ -121,8 +121,8 @@ def _total(columns: Sequence[Column[R]]) -> int:
 
 
 def _grow(shown: Sequence[Column[R]], spare: int) -> list[Column[R]]:
-    """Returns the columns in their widths: with cells to spare, each gets one in turn up to its full width, flexible
-    and extra ones last; flexible ones share what is left. If cells are missing, flexible ones shrink.
+    """Returns the columns with their widths. Spare cells go to each in turn, up to its full width: first to fixed
+    columns, then to flexible and extra ones. Flexible ones share the rest, and shrink if cells are missing.
     """
     widths = {c.id: c.width for c in shown}
     for column in shown:

@@ -1,7 +1,7 @@
 """Text: makes texts safe, gives them tones, and lays them out in labelled lines.
 
-Every text from outside, such as that of a client, an upstream or a file, passes through ``safe``, which returns plain
-text of known width: Textual would draw the escape sequences in it. It is then drawn as ``Content`` or segments, never
+Every text from outside, be it from a client, an upstream or a file, passes through ``safe``, which returns plain text
+of known width: Textual would draw the escape sequences in it. It is then drawn as ``Content`` or segments, never
 as a bare string, because Textual would read markup in that. A tone is the meaning of a text, and the theme gives it a
 style; words and marks carry it too. A ``TextCard`` is the labelled lines of a pane; long lines wrap with an indent.
 """

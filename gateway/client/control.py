@@ -159,7 +159,7 @@ class ControlClient(Caller):
         return await self.request("PUT", f"/prices/{segment(model)}{query_text({'channel': channel})}", PriceView, body)
 
     import_prices = ask("POST", "/prices/import", list[PriceProposal], "models")
-    """Returns the known prices of the served models, or of these models, or of those of a ``channel`` or vendor.
+    """Returns the known prices of all served models, or only of these ``models``, or only at a ``channel`` or vendor.
 
     With ``apply`` they are imported, except where the owner set a price, and without ``accept`` those with a ``guard``.
     """

@@ -41,14 +41,10 @@ def decision_rows(answer: Why, budget_lines: BudgetLines) -> Iterator[ReceiptRow
 def _verdict_rows(answer: Why) -> Iterator[ReceiptRow]:
     if answer.works:
         resort = next((route.channel for route in answer.routes if route.last_resort), "")
-        yield (
-            "verdict",
-            [
-                (f"{WARNING}it would be sent to {resort}, although it is not healthy", "warn")
-                if resort
-                else (f"{OK}it would be sent", "ok")
-            ],
-        )
+        verdict = (f"{OK}it would be sent", "ok")
+        if resort:
+            verdict = (f"{WARNING}it would be sent to {resort}, although it is not healthy", "warn")
+        yield "verdict", [verdict]
         yield from [("", [(answer.message, "dim")])] if answer.message else ()
         return
     first, *others = answer.obstacles

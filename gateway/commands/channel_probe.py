@@ -195,9 +195,7 @@ def _rows(listing: ListingView, models: list[ListedModel], view: ChannelView, *,
 
 
 def _row(m: ListedModel, names: list[str], listing: ListingView, view: ChannelView, *, changed: bool) -> dict[str, Any]:
-    """Returns what ``--json`` says about a model: the names that it is offered under, the context that counts here, the
-    published price of a million tokens, and when it is tried again if the upstream answered that it does not have it.
-    """
+    """Returns what ``--json`` prints about a model: its public names, context length and published price, and so on."""
     return {
         "name": m.name,
         "context": m.known_context or m.context,

@@ -76,7 +76,8 @@ def parse_line() -> ShellLine:
         while (token := lexer.get_token()) is not None:
             words.append(token)
     except ValueError:  # a quotation mark is open: it is the lexer's state, and the lexer holds the unfinished word
-        words, quote = [*words, lexer.token], str(getattr(lexer, "state", ""))
+        words.append(lexer.token)
+        quote = str(getattr(lexer, "state", ""))
     word = words.pop().removesuffix(CURSOR)
     is_quoted = quote != "" or not text.endswith(word)
     after_break = max((end for end, char in enumerate(word, start=1) if char in breaks), default=0)

@@ -102,7 +102,7 @@ class AnswerShare(msgspec.Struct, eq=False):
     size: int = 0
     """Bytes of the answer that are in memory."""
     counted: int = 0
-    """Those of them that are counted."""
+    """The counted part of them."""
 
     def __enter__(self) -> Self:
         return self

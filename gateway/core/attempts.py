@@ -141,8 +141,8 @@ class Attempts:
     async def _send(self, call: Call, order: Order, route: Route, dialect: ChannelDialect | None = None) -> Answer:
         """Returns the answer. A chat that the channel is known to take only as a response is sent as one.
 
-        A refused request is sent again as the API repairs it, as a response if the channel takes the chat only in that
-        form, or without the parameters that the channel named. Raises AttemptFailed.
+        A refused request is sent again as the API repairs it, as a response, or without the parameters that the channel
+        named. Raises AttemptFailed.
         """
         preparer = self.preparer
         if dialect is None and preparer.learned.missing_apis:

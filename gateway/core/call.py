@@ -295,9 +295,7 @@ class Call:
         return error
 
     def take_error(self) -> GatewayError:
-        """Returns the error of the call, and removes it from the call. Otherwise each would keep the other, and the
-        answer, alive until the garbage collector runs.
-        """
+        """Returns the call's error, and removes it there: otherwise each would keep the other and the answer alive."""
         error, self.result.error = self.result.error, None
         return self.with_call_headers(error or InternalError("the call failed without an error"))
 

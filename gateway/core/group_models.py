@@ -144,9 +144,7 @@ def known_limit(channel: Channel, served: ServedModel) -> int | None:
 
 
 def priced_model(channel: Channel, served: ServedModel, prices: Mapping[str, Price]) -> ServedModel:
-    """Returns the model with its price at the channel, and a bound of its output: its own limit, else the context in
-    the list or the price.
-    """
+    """Returns the model with its price at the channel, and its output limit, for which the context length may stand."""
     price = channel_price(channel, served, prices)
     limit = known_limit(channel, served) or served.context or (price.context if price is not None else None)
     if price is served.price and limit == served.max_output:

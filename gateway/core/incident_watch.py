@@ -66,7 +66,7 @@ class IncidentWatch:
 
     def __post_init__(self) -> None:
         self.serving = False
-        """Set once the public port listens. Before, as in a command, the environment may not be that of the calls."""
+        """Set once the public port listens. Before, as in a command, the environment may differ from the calls'."""
         self._saved = (self.incidents.copies(), self.clock.mono())
         """What was written, and when."""
         self._too_small: dict[str, tuple[Millis, BudgetView]] = {}

@@ -1,6 +1,6 @@
 """OpenFiles: how many files this process may have open, and how many of them connections may use.
 
-Every connection is an open file. A call needs two: the client's and the upstream's. The store, the control surface and
+Every connection is an open file. A call needs two: the client's and the upstream's. The store, the owner's API and
 rejected clients need some too, so connections never get all that the system allows.
 """
 

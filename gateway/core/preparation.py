@@ -87,7 +87,7 @@ class Preparer:
     wall: Callable[[], Millis]
     responses: ResponsesDialect = field(default_factory=ResponsesDialect)
     adapters: Mapping[Dialect, ChannelDialect] = field(default_factory=lambda: {d: new_adapter(d) for d in Dialect})
-    """The adapters of all calls: those of a dialect share one, because it remembers parts of answers."""
+    """The adapters of all calls. Calls of a dialect share one, because it remembers parts of answers."""
 
     async def plan(self, call: Call, order: Order, route: Route, dialect: ChannelDialect | None = None) -> AttemptPlan:
         """Returns how the client's API calls this channel. Raises AttemptFailed if the request cannot be translated."""

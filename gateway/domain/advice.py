@@ -62,10 +62,7 @@ def advice(
     channel: str = "",
     key: str = "",
 ) -> str:
-    """Returns what to do about a failure; empty if nothing helps. Unknown names are empty.
-
-    ``key`` is the number of the failing key, if any.
-    """
+    """Returns what to do about a failure; empty if nothing helps. Names are empty if unknown; ``key`` is a number."""
     if error.message.endswith((WRONG_PATH_ADVICE, REDIRECT_ADVICE)):  # the message says what to do
         return ""
     channel = channel or _detail(error, "channel")

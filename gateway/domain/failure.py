@@ -37,9 +37,9 @@ class ResponsesNeed(StrEnum):
     """Which chats an upstream takes only in the Responses API."""
 
     MODEL = "model"
-    """All of the model."""
+    """All chats of the model."""
     TOOLS = "tools"
-    """Those of the model that have tools."""
+    """The model's chats with tools."""
     CALL = "call"
     """Only the one that was refused, if the refusal names it."""
     NOTHING = "nothing"

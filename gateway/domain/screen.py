@@ -143,9 +143,7 @@ class Screen:
 
 @lru_cache(maxsize=256)
 def _useful_headers(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the names of headers that a client may use, and of those with ids. It is cached because most answers have
-    the same headers.
-    """
+    """Returns the names of headers that a client may use, and of headers with ids. Most answers have the same."""
     useful_names = tuple(name for name in names if name in _PASSED or _LIMIT.fullmatch(name))
     return useful_names, tuple(name for name in ID_HEADERS if name in names)
 

@@ -97,8 +97,8 @@ class Template:
 def _decode(texts: list[bytes]) -> str | None:
     """Returns the decoded texts, joined; None if one is invalid. They are decoded as one array, which is faster.
 
-    Each text adds an even number of unescaped quotes to the two of its own, so the array has as many strings as there
-    are texts exactly if no text has any. A text must not end in a backslash, which would escape the quote after it.
+    A text with unescaped quotes of its own, of which a valid array has an even number, would add strings to the array.
+    A text must not end in a backslash, which would escape the quote after it.
     """
     joined = b'","'.join(texts)
     if joined.find(b'\\","') >= 0 or joined.endswith(b"\\"):

@@ -60,12 +60,12 @@ def audio_part(data: str, audio_format: str, param: str) -> MediaPart:
 def document_part(data: str, name: str, param: str, cache: msgspec.Raw = NULL) -> MediaPart:
     """Returns a document, from its data or its address. Raises BadRequest without either, as for an uploaded file."""
     document = MediaPart(name=name, param=param, cache=cache)
-    found = _with_source(document, data, PDF)
-    if found is None and data and (name.lower().endswith(".pdf") or data.startswith("JVBERi")):  # %PDF- in base64
-        found = msgspec.structs.replace(document, type=PDF, data=data)
-    if found is None:
+    media = _with_source(document, data, PDF)
+    if media is None and data and (name.lower().endswith(".pdf") or data.startswith("JVBERi")):  # %PDF- in base64
+        media = msgspec.structs.replace(document, type=PDF, data=data)
+    if media is None:
         raise unsupported_param(param, "only documents sent as a base64 data: URL or an https: URL can be translated")
-    return found
+    return media
 
 
 def media_type_of(name: str) -> str:

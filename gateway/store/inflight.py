@@ -134,7 +134,7 @@ class Inflight:
         try:
             files.write_all(fd, newest_lines)
             size = os.fstat(fd).st_size
-            if os.name == "nt":  # Windows replaces no open file
+            if os.name == "nt":  # Windows cannot replace an open file
                 os.close(fd)
                 self._close_file()
             files.rename(new, self.path)

@@ -60,9 +60,7 @@ _LIST_END = lazy_pattern(r"(?i)\b(?:received|got|instead|input(?:_value)?)\b")
 
 
 def effort_rule(text: str) -> str:
-    """Returns the name of the rule that a refusal of an effort stands for, such as the levels that it lists, or the
-    usual ones if it only says that the level is invalid. It is empty for other refusals.
-    """
+    """Returns the rule in a refusal of an effort: the levels that it lists, else the usual ones; empty for others."""
     if MANDATORY.search(text):
         return EFFORTS + ",".join(level for level in _RANKS if level != "none")
     if re.search(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b", text):

@@ -104,7 +104,7 @@ _CERTAINLY_NO_MODEL = lazy_pattern(
     r"model_not_found|not_found_error model|unknown model|no such model|model not found|not support (?:the )?model\b"
     r"|模型.{0,40}(?:不存在|无可用)"
 )
-"""A narrower pattern for statuses of an upstream's own failure, such as that of a model that cannot be loaded."""
+"""A narrower pattern for statuses of an upstream's own failure, such as a model that cannot be loaded."""
 _DENIED = lazy_pattern(
     r"(?:access to|(?:allowed|authorized|permitted|entitled) to (?:use|access|call|invoke))"
     r" (?:the |this |that |requested |specified )*models?\b"

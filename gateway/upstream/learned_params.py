@@ -73,8 +73,8 @@ class LearnedParams:
     def learn(
         self, channel: Channel, served: ServedModel, lesson: Lesson, now: Millis, *, used: LearnedRefusals
     ) -> bool:
-        """Learn from a failure. Returns whether to call the same channel again, because more is now left out or lowered
-        than in the failed request, which was written with ``used``; other calls may have learned that meanwhile.
+        """Learn from a failure. Returns whether to call the same channel again, because more is left out or lowered now
+        than in the failed request. It was written with ``used``; other calls may have learned more since.
 
         A refusal may name what was left out already, or the limit that was sent: the upstream repeats words of the
         client, and minds something else. That is forgotten, so that it does not change other calls.

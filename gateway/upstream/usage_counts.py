@@ -199,7 +199,9 @@ def _sum(numbers: Iterable[object]) -> int | None:
     """Returns the sum of the counts; None if the list is empty, -1 if a count is invalid."""
     present = [number for number in numbers if number is not None]
     counts = [number for number in present if type(number) is int and number >= 0]
-    return None if not present else sum(counts) if len(counts) == len(present) else -1
+    if not present:
+        return None
+    return sum(counts) if len(counts) == len(present) else -1
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=PLAUSIBLE)]

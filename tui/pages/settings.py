@@ -190,7 +190,7 @@ def server_rows(session: ConsoleSession) -> Iterator[SettingRow]:
 
 
 def all_rows(app: Any, settings: Settings | None) -> list[SettingRow]:
-    """Returns the rows of all settings, without those of the gateway while these are not known."""
+    """Returns the rows of all settings, without the gateway's until they are known."""
     gateway = [] if settings is None else gateway_rows(settings)
     return [*gateway, *console_rows(app), *server_rows(app.session)]
 

@@ -71,10 +71,7 @@ _TEXTS_OR_TOKENS: Any = str | list[str | int | list[int]]
 
 
 def read_chat(text: bytes, body: Body) -> InboundRequest:
-    """Returns the checked request. ``text`` is the body as it was sent, or empty if it has other fields than ``body``.
-
-    Raises BadRequest.
-    """
+    """Returns the checked request. ``text`` is ``body`` as it was sent; empty if that differed. Raises BadRequest."""
     fields, chat = body.fields, body.read_as(_ChatFields)
     model = check_model(chat.model)
     if -1 in (chat.max_completion_tokens, chat.max_tokens):  # "no limit", in programs made for local servers

@@ -123,12 +123,12 @@ def _read_part(kind: str, part: Fields, param: str) -> TextPart | MediaPart | Th
             name = "refusal" if kind == "refusal" else "text"
             text = check_text(part.get(name, NULL), f"{param}.{name}")
             return TextPart(raw=text, cache=_cache_of(part), is_refusal=kind == "refusal")
-        case _ if kind in _LINKED and (image := _link_of(part)) is not None:
+        case _ if kind in _LINKED and (link := _link_of(part)) is not None:
             name = kind.removeprefix("input_").removesuffix("_url")
             return image_part(
-                image[0],
+                link[0],
                 f"{param}.{name}_url",
-                detail=image[1],
+                detail=link[1],
                 cache=_cache_of(part),
                 linked_type=_LINKED[kind],
             )

@@ -20,7 +20,7 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
     max_output: int | None = 65_536
     """The highest ``maxOutputTokens`` that the API accepts for any of them; None if unknown."""
     levels: tuple[str, ...] = LEVELS[1:]
-    """The values of ``thinkingLevel``, weakest first. None of them turns thinking off. Models without levels may have a
+    """The values of ``thinkingLevel``, weakest first. No level turns thinking off. Models without levels may have a
     ``thinkingBudget`` instead; both together are refused.
     """
     budget_off: int = 0

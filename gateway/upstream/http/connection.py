@@ -17,9 +17,7 @@ from gateway.upstream.http.parser import ConnectionBroken, Parser, WireAnswer
 
 
 def header_lines(own: Mapping[str, str], added: tuple[tuple[str, str], ...]) -> bytes:
-    """Returns the lines of a channel's own headers and those of a request, which replace them. Raises ValueError for a
-    header that cannot be sent, without its value.
-    """
+    """Returns header lines; added ones replace own ones. Raises ValueError for an invalid one, without its value."""
     headers = {**own, **dict(added)}
     for name, value in headers.items():
         line = name + value

@@ -138,9 +138,8 @@ def _image_url(image: object) -> str:
 
 
 def media_in(message: Fields, choice: int) -> Iterator[AnswerPart]:
-    """Yields the images of a message in OpenRouter's form, ``{"type": "image_url", "image_url": {"url": ...}}``, or
-    AiHubMix's, or Vertex's, which are called audio, and the transcript of OpenAI's speech, because other APIs have no
-    place for the speech itself.
+    """Yields the images of a message in the form of OpenRouter, ``{"type": "image_url", "image_url": {"url": ...}}``,
+    AiHubMix or Vertex, which calls them audio; and the transcript of OpenAI's speech, which other APIs cannot return.
     """
     images = (image for name in ("images", "multi_mod_content") for image in rawjson.list_at(message.get(name)))
     for image in images:

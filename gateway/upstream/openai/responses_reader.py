@@ -228,7 +228,7 @@ class OutputReader(AnswerReader):
             yield from self._release(is_end=False)
 
     def _release(self, *, is_end: bool) -> Iterator[AnswerPart]:
-        """Yields what is held, after a gap, if it is not the commentary; at its end, if it is not all of it."""
+        """Yields the held pieces after a gap, unless they repeat the commentary: its start, or at the end all of it."""
         held, comment = self._held, "".join(self._comments.values())
         is_repeated = self._repeated == comment if is_end else comment.startswith(self._repeated)
         if is_end or not is_repeated:
