@@ -97,11 +97,11 @@ def _opencode(
 ) -> Setup:
     """Returns the setup of opencode, or of a program that is made from it."""
     images = {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
-    models: dict[str, object] = {
-        listed: {"name": listed, **images}
-        | ({"limit": {"context": context, "output": min(32_000, context // 2)}} if context else {})
-        for listed, context in target.chat_models.items()
-    }
+    models: dict[str, dict[str, object]] = {}
+    for listed, context in target.chat_models.items():
+        models[listed] = {"name": listed, **images}
+        if context:
+            models[listed]["limit"] = {"context": context, "output": min(32_000, context // 2)}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "name": "Tollkeeper",

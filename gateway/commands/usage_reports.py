@@ -183,14 +183,15 @@ def named_rows(view: Summary, dimensions: Sequence[str]) -> list[NamedRow]:
     # noon at the server has the same date in our time zone, if that is less than 12 hours away
     noon_ms = 0 if step == "hour" else DAY_MS // 2
     points = sorted(view.series, key=lambda point: (point.start_ms, -point.row.cost_nanos))
-    return [
-        (
-            [local_time(point.start_ms + noon_ms)[:length], *([point.row.name] if len(dimensions) > 1 else [])],
-            msgspec.structs.replace(point.row, key="|".join(filter(None, (str(point.start_ms), point.row.key)))),
-        )
-        for point in points
-        if point.row.calls
-    ]
+    rows: list[NamedRow] = []
+    for point in points:
+        if point.row.calls:
+            names = [local_time(point.start_ms + noon_ms)[:length]]
+            if len(dimensions) > 1:
+                names.append(point.row.name)
+            key = "|".join(filter(None, (str(point.start_ms), point.row.key)))
+            rows.append((names, msgspec.structs.replace(point.row, key=key)))
+    return rows
 
 
 def _names_of(row: SumRow, dimensions: Sequence[str]) -> list[str]:

@@ -242,7 +242,9 @@ def _unlisted_step(channel: Channel, number: int, error: UpstreamError) -> Step:
 
 def _connection_fix(name: str, error: UpstreamError) -> str:
     """Returns what to do about a connection that was not made."""
-    option, servers = ("--proxy", "do the proxy and") if "the proxy " in error.message else ("--base-url", "does")
+    option, servers = "--base-url", "does"
+    if "the proxy " in error.message:
+        option, servers = "--proxy", "do the proxy and"
     change = f"If the address is wrong: 'tollkeeper channel edit {word(name)} {option} URL'"
     if "certificate" not in error.message:
         return f"is this machine online, and {servers} the upstream run? {change}"

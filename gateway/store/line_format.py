@@ -81,7 +81,8 @@ def end_of_lines(data: bytes, first_line: bytes, lines: Iterable[bytes]) -> tupl
 
     The lines are taken one at a time, so that memory never holds a large file twice.
     """
-    end, is_same = len(first_line), data.startswith(first_line)
+    end = len(first_line)
+    is_same = data.startswith(first_line)
     for line in lines:
         added = join_lines([line], first=end == len(first_line))
         is_same = is_same and data.startswith(added, end)

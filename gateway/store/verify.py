@@ -74,7 +74,8 @@ class Audit:
         Accept the sums if the file was deleted, perhaps a moment ago, or is incomplete.
         """
         damaged = False
-        counted, count, following, gaps = Rollup(), 0, 0, list[str]()
+        counted, gaps = Rollup(), list[str]()
+        count = following = 0
         for line in () if segment.incomplete else then.lines():
             numbered_call = read_call(line)
             if numbered_call is None:

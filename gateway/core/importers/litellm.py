@@ -91,7 +91,8 @@ def convert(source: Mapping[str, Any], environ: Mapping[str, str]) -> ImportedCo
     first: dict[str, int] = {}
     for number, entry in enumerate(_as_list(source.get("model_list"))):
         if first.setdefault(repr(entry), number) == number:  # the same deployment twice is one for LiteLLM too
-            deployment, place = _with_credential(table(entry), credentials), f"model_list[{number}]"
+            deployment = _with_credential(table(entry), credentials)
+            place = f"model_list[{number}]"
             with config.without_invalid(place):
                 _DeploymentImport(config, deployment, variables, place).add(channels)
     _add_routing(config, table(source.get("litellm_settings")), table(source.get("router_settings")))
@@ -141,13 +142,10 @@ class _DeploymentImport:
         self._public = model_name(entry.get("model_name"))
         self._info = table(entry.get("model_info"))
         limits = {name: entry[name] for name in LIMITS if name in entry}
-        params = {**limits, **table(entry.get("litellm_params"))}
-        self._params: Mapping[str, Any] = {
-            name: _REFERENCE.sub(lambda found: str(environ.get(found[1], found[0])), value)
-            if isinstance(value, str) and name not in ("api_key", "organization")
-            else value
-            for name, value in params.items()
-        }
+        self._params: dict[str, Any] = {**limits, **table(entry.get("litellm_params"))}
+        for name, value in self._params.items():
+            if isinstance(value, str) and name not in ("api_key", "organization"):
+                self._params[name] = _REFERENCE.sub(lambda found: str(environ.get(found[1], found[0])), value)
 
     def add(self, channels: _SharedChannels) -> None:
         """Add the deployment's model and price to the document. Raises BadRequest if it cannot be used here."""

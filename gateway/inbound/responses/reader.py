@@ -185,7 +185,9 @@ class ResponsesReader(NativeTap):
 
     def _read_response(self, kind: str, fields: Fields, response: Fields) -> bytes | None:
         """Returns what the client gets instead of an event with a response; None if the event passes unchanged."""
-        sent, missing, is_last, is_renamed = response, b"", kind in ENDS, kind == "response.done"
+        sent, missing = response, b""
+        is_last = kind in ENDS
+        is_renamed = kind == "response.done"
         if is_last and rawjson.is_nothing(response.get("output", EMPTY_LIST)):
             items = items_in(rawjson.value(rawjson.raw(fields)) for fields in self._missing.sources)
             response = {**response, "output": rawjson.raw(items)} if items else response

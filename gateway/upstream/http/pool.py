@@ -181,8 +181,9 @@ class Pool:
 
     async def _dial(self, target: Target) -> UpstreamConnection:
         """Open a connection. Raises AttemptFailed, or Unavailable if no open file is left for it."""
+        seconds = self.channel.timeouts.connect
         way = "on the way to " if self.channel.proxy else ""
-        seconds, place = self.channel.timeouts.connect, f" ({way}{target.host}:{target.port})"
+        place = f" ({way}{target.host}:{target.port})"
         try:
             async with asyncio.timeout(seconds):
                 return await self._connect(target)
