@@ -11,7 +11,7 @@ from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
-from textual.widgets._toast import Toast
+from textual.widgets._toast import Toast, ToastRack
 
 from tests.tui.owner import screen
 from tests.tui.stage import FakeClient, calls, console
@@ -130,6 +130,20 @@ async def test_the_newest_messages_are_on_a_low_screen_and_an_earlier_error_afte
         async with asyncio.timeout(20):
             while "some text" in screen(app) or "an error" not in screen(app):
                 await pilot.pause(0.01)
+
+
+async def test_a_message_that_is_longer_than_its_place_shows_its_beginning() -> None:
+    app = console(FakeClient(calls(3)))
+    async with app.run_test(size=(40, 10), notifications=True) as pilot:
+        toast(app, "an earlier message")
+        await shown(pilot, app.screen)
+        rack = app.screen.query_one(ToastRack)
+        toast(app, "Disabled channel 'c'. No other channel serves gpt-a, gpt-b, gpt-b-preview, gpt-c, mine, o-mini.")
+        async with asyncio.timeout(20):
+            while not rack.max_scroll_y or rack.scroll_y < rack.max_scroll_y:
+                await pilot.pause(0.01)
+        await pilot.pause()
+        assert "Disabled channel 'c'." in screen(app)
 
 
 async def shown(pilot: Pilot[Any], on: Screen[Any]) -> None:
