@@ -237,7 +237,7 @@ def _model_view(
     else:
         payer, price = catalog.registry.groups.get(token.group), catalog.price_for(entry, token)
     context = next((model.context for _, model in offers if model.context), None)
-    prices = answering.effects.prices if answering is not None else ()
+    prices = [without_past(other, engine.now()) for other in answering.effects.prices] if answering is not None else []
     return ModelView(
         name=name,
         channels=[] if target else [channel.name for channel, _ in offers],
