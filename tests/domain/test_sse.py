@@ -46,6 +46,14 @@ def test_random_lines_decode_the_same_in_single_bytes(pieces: list[bytes]) -> No
     assert _events(*(data[i : i + 1] for i in range(len(data)))) == _events(data)
 
 
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n", b"\r\n\n"])
+def test_an_event_is_complete_with_its_last_byte(end: bytes) -> None:
+    framer = Framer()
+    for event in (b"data: a" + end, b"data: b" + end):
+        fed = [framer.feed(event[place : place + 1]) for place in range(len(event))]
+        assert (b"".join(fed[:-1]), fed[-1]) == (b"", event)
+
+
 def test_what_is_left_at_the_end_is_reported() -> None:
     framer = Framer()
     framer.feed(b"data: a\n\ndata: b\n")

@@ -41,3 +41,12 @@ def test_a_request_for_responses_that_no_chat_can_have_names_the_wrong_field(fie
     with pytest.raises(BadRequest) as failure:
         CHAT_ENDPOINT.parse(request)
     assert failure.value.param == list(field)[-1]
+
+
+@pytest.mark.parametrize("stream", [True, False, None])
+def test_options_of_a_stream_are_only_sent_with_one(*, stream: bool | None) -> None:
+    options = {"include_usage": True}
+    body = {"model": "m", "input": "Hi", "stream": stream, "stream_options": options}
+    request = CHAT_ENDPOINT.parse(HttpRequest(body=json.dumps(body).encode(), target="", headers={}))
+    sent = json.loads(request.body)
+    assert (request.stream, sent.get("stream_options")) == ((True, options) if stream else (False, None))

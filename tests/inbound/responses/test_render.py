@@ -82,7 +82,7 @@ def _deltas(said: StreamedResponse) -> dict[tuple[str, str], str]:
     return joined
 
 
-@pytest.mark.parametrize("reasoning", [{"summary": "auto"}, {}, None])
+@pytest.mark.parametrize("reasoning", [{"summary": "auto"}, {"generate_summary": "detailed"}, {}, None])
 def test_reasoning_is_a_summary_and_the_content_where_none_is_wanted(reasoning: Any) -> None:
     found = answer(say(reasoning_content="why"), say(reasoning_content=" not"), chat.HI, finish(), reasoning=reasoning)
     (part,) = found.items[0]["summary"]

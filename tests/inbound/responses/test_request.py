@@ -41,6 +41,16 @@ def test_a_format_that_is_not_an_object_is_refused_before_it_is_sent_as_a_chat()
     assert (caught.value.param, caught.value.code) == ("text.format", "invalid_type")
 
 
+TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+
+
+@pytest.mark.parametrize(("tools", "is_sent"), [([TOOL], True), ([], False), (None, False)])
+def test_calls_at_once_are_only_permitted_where_there_are_tools(*, tools: Any, is_sent: bool) -> None:
+    """OpenAI refuses the field in a chat without tools."""
+    sent = planned(tools=tools, parallel_tool_calls=False).order.fields
+    assert ("parallel_tool_calls" in sent) is is_sent
+
+
 TEXT = "x" * 298
 """100 tokens with its quotes."""
 CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
