@@ -123,18 +123,23 @@ async def _usual_price(client: ControlClient, model: str, ref: str) -> PriceView
 
     Raises NotFound if nothing is known, and Conflict if these channels ask different prices.
     """
-    routes = {route.channel: route.price for route in (await client.model(model)).routes if route.price is not None}
+    detail = await client.model(model)
+    routes = {route.channel: route.price for route in detail.routes if route.price is not None}
     views = {view.channel: view for view in await client.prices() if view.model == model}
+    own = [name for name, view in views.items() if is_set_by_owner(view.source)]
     if ref:
         channel = (await client.channel(ref)).name
+        if channel not in [route.channel for route in detail.routes]:
+            raise NotFound(f"channel '{plain(channel)}' does not offer the model '{plain(model)}'")
         found = {name: price for name, price in routes.items() if name == channel}
     else:
-        own = [name for name, view in views.items() if is_set_by_owner(view.source)]
         found = {name: price for name, price in routes.items() if name not in own}
         found = found or {name: view for name, view in views.items() if not name}
     if not found:
-        advice = "set the usual one first, without hours, day or variant"
-        raise NotFound(f"'{plain(model)}' has no price yet; {advice}")
+        reason = "no price yet; set the usual one first, without hours, day or variant"
+        if own and not ref:
+            reason = f"a price at {first_of([plain(name) for name in own], 3)} only; name it with --channel"
+        raise NotFound(f"'{plain(model)}' has {reason}")
     amounts = [[getattr(price, field.name) for field in PRICE] for price in found.values()]
     if any(other != amounts[0] for other in amounts):
         names = first_of([plain(name) for name in found], 3)

@@ -73,7 +73,9 @@ OWN, THEIRS = _price(7, "a"), _price(1, "a", "the list")
         ({"a": 1, "b": None}, [THEIRS], "", 1),
         ({"a": 1, "b": 3}, [THEIRS], "", "the channels a, b have different prices for 'm'; name one with --channel"),
         ({"a": None}, [], "", "'m' has no price yet; set the usual one first, without hours, day or variant"),
-        ({"b": 3}, [], "a", "'m' has no price yet; set the usual one first, without hours, day or variant"),
+        ({"a": None}, [], "a", "'m' has no price yet; set the usual one first, without hours, day or variant"),
+        ({"a": 7}, [OWN], "", "'m' has a price at a only; name it with --channel"),
+        ({"b": 3}, [], "a", "channel 'a' does not offer the model 'm'"),
     ],
 )
 def test_a_rule_leaves_the_price_that_calls_have(
