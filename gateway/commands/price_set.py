@@ -27,7 +27,7 @@ from gateway.domain.fields import changed_fields
 from gateway.domain.human_values import first_of, parse_price_hours
 from gateway.domain.money import dollars
 from gateway.domain.patterns import is_pattern, matches, near_names
-from gateway.domain.price import VARIANTS, PriceDraft, PriceRule, is_set_by_owner
+from gateway.domain.price import RATE_AMOUNTS, VARIANTS, PriceDraft, PriceRule, is_set_by_owner
 from gateway.domain.price_kinds import PRICE, parse_moment, rule_text
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain, word
@@ -110,8 +110,12 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
         offered = await _offered_names(client)
         results = []
         for view in views:
-            part = msgspec.convert(body, PriceRule) if conditions else view
-            lost = _lost_rates(before.get(view.model), part) if compared else ""
+            new = view
+            if conditions:
+                rule = msgspec.convert(body, PriceRule)
+                rates = {name: getattr(rule, name) for name in (*RATE_AMOUNTS, "tiers")}
+                new = msgspec.structs.replace(before[view.model], **rates)
+            lost = _lost_rates(before.get(view.model), new) if compared else ""
             results.append((view, [lost, _unknown_model_note(view.model, offered)]))
         return results
 
@@ -175,16 +179,10 @@ def _current_prices(views: Sequence[PriceView], channel: str) -> dict[str, Price
     return {view.model: view for view in ranked if channel in ("", view.channel) or not view.channel}
 
 
-def _lost_rates(before: PriceView | None, view: PriceView | PriceRule) -> str:
-    """Returns a note about the rates that a price lost, or that a rule lacks, with the options that set them."""
+def _lost_rates(before: PriceView | None, view: PriceView) -> str:
+    """Returns a note about the rates that a price lost, with the options that restore them; empty if it lost none."""
     lost: list[str] = []
-    problem = "the whole price was replaced; it no longer has"
-    kept: tuple[str, ...] = ()
-    if isinstance(view, PriceRule):
-        problem, kept = "under these conditions the price does not have", ("per_call", "extras", "rules")
     for field in PRICE:
-        if field.name in kept:
-            continue
         old = getattr(before or PriceDraft(), field.name)
         new = getattr(view, field.name)
         if isinstance(old, tuple | dict):
@@ -193,7 +191,7 @@ def _lost_rates(before: PriceView | None, view: PriceView | PriceRule) -> str:
             is_lost = bool(field.kind.text(old)) and not field.kind.text(new)
         if is_lost:
             lost += map(word, field.arguments(new, old))
-    return f"note: {problem}: {' '.join(lost)}" if lost else ""
+    return f"note: the new price no longer has: {' '.join(lost)}" if lost else ""
 
 
 async def _offered_names(client: ControlClient) -> set[str]:

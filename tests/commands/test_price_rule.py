@@ -41,8 +41,8 @@ def test_conditions_become_those_of_a_rule(options: tuple[str, ...], rule: dict[
     ("amounts", "said"),
     [
         (("--cached", "0.50", "--tier", "200k=2/4"), ""),
-        (("--tier", "200k=2/4"), "note: under these conditions the price does not have: --cached 0.10\n"),
-        ((), "note: under these conditions the price does not have: --cached 0.10 --tier 200k=2/4\n"),
+        (("--tier", "200k=2/4"), "note: the new price no longer has: --cached 0.10\n"),
+        ((), "note: the new price no longer has: --cached 0.10 --tier 200k=2/4\n"),
     ],
 )
 def test_rates_that_a_rule_does_not_have_are_said(amounts: tuple[str, ...], said: str) -> None:
@@ -86,7 +86,7 @@ def test_a_rule_leaves_the_price_that_calls_have(
         replace(route, channel=name, price=None if amount is None else _price(amount))
         for name, amount in charged.items()
     ]
-    control = {"GET /models/m": replace(DETAIL, routes=routes), "GET /prices": prices, "PUT /prices/m": PRICE}
+    control = {"GET /models/m": replace(DETAIL, routes=routes), "GET /prices": prices, "PUT /prices/m": OWN}
     control |= {"GET /models": [], "GET /channels": [], "GET /channels/a": replace(CHANNEL, name="a")}
     at = ("--channel", place) if place else ()
     ran = run("price", "set", "m", *at, "--since", "2027-01-01", "--input", "9", "--output", "9", answers=control)
