@@ -55,13 +55,18 @@ class Ward:
         body = kit.body(stream=self.stream, **fields)
         return asyncio.get_running_loop().create_task(self.rig.run(body, client or FakeClient()), name="call")
 
-    async def queue(self, owner: str) -> "tuple[asyncio.Task[Answered], asyncio.Task[Answered]]":
-        """A call that runs, and one that waits for its place."""
-        self.limit(owner, concurrent=1)
-        first, second = self.start(), self.start()
+    async def begin(self, owner: str, **limits: Any) -> "asyncio.Task[Answered]":
+        """A call that runs and takes the only place."""
+        self.limit(owner, **{"concurrent": 1, **limits})
+        call = self.start()
         await until(lambda: self.gates)
+        return call
+
+    async def queue(self, owner: str, *clients: FakeClient) -> "list[asyncio.Task[Answered]]":
+        """A call that runs, and those of the clients, or one, that wait for its place."""
+        calls = [await self.begin(owner), *map(self.start, clients or [FakeClient()])]
         await self.settle()
-        return first, second
+        return calls
 
     async def settle(self) -> None:
         for _ in range(50):
@@ -71,6 +76,11 @@ class Ward:
         """All that run are answered, and this one is waited for."""
         self.release()
         await call
+
+    async def follow(self, call: "asyncio.Task[Answered]") -> None:
+        """The same, and the next call has its place."""
+        await self.finish(call)
+        await until(lambda: len(self.gates) == 2)
 
     def release(self) -> None:
         for gate in self.gates:
@@ -102,8 +112,7 @@ async def test_a_channel_that_is_skipped_before_and_after_the_wait_is_named_once
     ward.rig.channel("other", priority=9)
     ward.rig.health.note_failure(ChannelId("ch_other"), FailureKind.RATE, "429", 60)
     first, second = await ward.queue("token")
-    await ward.finish(first)
-    await until(lambda: len(ward.gates) == 2)
+    await ward.follow(first)
     await ward.finish(second)
     passed = [mark_values(record.marks, PASSED_MARK) for record in ward.rig.records]
     assert passed == [["other: paused for 60 s: 429"]] * 2
@@ -111,8 +120,7 @@ async def test_a_channel_that_is_skipped_before_and_after_the_wait_is_named_once
 
 async def test_each_call_adds_once_to_the_budget_of_retries_whether_it_waits_or_not(ward: Ward) -> None:
     first, second = await ward.queue("token")
-    await ward.finish(first)
-    await until(lambda: len(ward.gates) == 2)
+    await ward.follow(first)
     await ward.finish(second)
     assert ward.rig.pipeline.attempts.chooser.retries.calls == 2
 
@@ -136,9 +144,7 @@ async def test_a_token_that_was_disabled_meanwhile_is_refused(ward: Ward, owner:
 
 
 async def test_a_rate_that_is_used_up_meanwhile_is_refused(ward: Ward) -> None:
-    ward.limit("token", concurrent=1, rpm=1)
-    first = ward.start()
-    await until(lambda: ward.gates)
+    first = await ward.begin("token", rpm=1)
     assert type(await caught(ward.rig.call())) is RateLimited  # at once: a place would not help
     await ward.finish(first)
 
@@ -158,32 +164,24 @@ async def test_a_disk_that_refuses_the_hold_after_the_wait_leaves_nothing(
 
 
 async def test_a_client_that_leaves_the_line_costs_nothing_and_is_recorded(ward: Ward) -> None:
-    ward.limit("token", concurrent=1)
-    clients = [FakeClient() for _ in range(3)]
-    first, second, third = [ward.start(client) for client in clients]
-    await until(lambda: ward.gates)
-    await ward.settle()
-    clients[1].leave()
+    client = FakeClient()
+    first, second, third = await ward.queue("token", client, FakeClient())
+    client.leave()
     with pytest.raises(ConnectionError):
         await second
     assert second.cancelling() == 0
-    await ward.finish(first)
-    await until(lambda: len(ward.gates) == 2)
+    await ward.follow(first)
     await ward.finish(third)
     (left,) = [record for record in ward.rig.records if record.status == 499]
     assert (left.outcome, left.code, left.cost) == (Outcome.REFUSED, "client_closed", 0)
 
 
 async def test_a_call_that_is_cancelled_in_line_leaves_nothing(ward: Ward) -> None:
-    ward.limit("channel", concurrent=1)
-    first, second, third = ward.start(), ward.start(), ward.start()
-    await until(lambda: ward.gates)
-    await ward.settle()
+    first, second, third = await ward.queue("channel", FakeClient(), FakeClient())
     second.cancel()
     with pytest.raises(asyncio.CancelledError):
         await second
-    await ward.finish(first)
-    await until(lambda: len(ward.gates) == 2)
+    await ward.follow(first)
     await ward.finish(third)
 
 
@@ -230,9 +228,7 @@ async def test_two_limits_in_turn(ward: Ward) -> None:
 
 
 async def test_another_channel_is_better_than_waiting(ward: Ward) -> None:
-    ward.limit("channel", concurrent=1)
-    first = ward.start()
-    await until(lambda: ward.gates)
+    first = await ward.begin("channel")
     ward.rig.channel("other", priority=-5)
     ward.rig.upstreams.on("other", lambda: FakeReply(whole()))
     assert (await ward.start()).headers["x-gateway-channel"] == "other"
@@ -245,8 +241,7 @@ async def test_waiting_is_better_than_a_paused_channel_which_is_the_last_resort(
     ward.rig.health.note_failure(resting.id, FailureKind.RATE, "429", 30)
     first, second = await ward.queue("channel")
     assert ward.rig.upstreams.order == ["up"]
-    await ward.finish(first)
-    await until(lambda: len(ward.gates) == 2)
+    await ward.follow(first)
     ward.limit("channel", concurrent=1, queue_s=0)
     assert (await ward.start()).headers["x-gateway-channel"] == "resting"
     await ward.finish(second)
@@ -293,13 +288,9 @@ async def test_a_call_that_waits_for_its_group_has_a_place_of_its_token(ward: Wa
 
 
 async def test_a_plain_call_that_waited_is_finished_without_its_client(ward: Ward) -> None:
-    ward.limit("token", concurrent=1)
     client = FakeClient()
-    first, second = ward.start(), ward.start(client)
-    await until(lambda: ward.gates)
-    await ward.settle()
-    await ward.finish(first)
-    await until(lambda: len(ward.gates) == 2)
+    first, second = await ward.queue("token", client)
+    await ward.follow(first)
     client.leave()
     await ward.finish(second)
     record = ward.rig.records[-1]
@@ -307,9 +298,7 @@ async def test_a_plain_call_that_waited_is_finished_without_its_client(ward: War
 
 
 async def test_a_call_that_leaves_while_it_waits_to_retry_returns_its_slot(ward: Ward) -> None:
-    ward.limit("channel", concurrent=1)
-    first = ward.start()
-    await until(lambda: ward.gates)
+    first = await ward.begin("channel")
     ward.rig.channel("bad", priority=5)
     ward.rig.upstreams.on("bad", lambda: FakeReply(error_body(), status=500))
     client = FakeClient()
@@ -356,15 +345,12 @@ async def _answer(task: "asyncio.Task[Answered]") -> Answered:
 
 
 async def test_watchers_see_which_call_waits_and_for_what_until_it_is_admitted(ward: Ward) -> None:
-    ward.limit("channel", concurrent=1)
     with ward.rig.bus.watch() as watcher:
-        first, second = ward.start(), ward.start()
-        await until(lambda: ward.gates and ward.rig.pipeline.waiting.all())
+        first, second = await ward.queue("channel")
         (waiting,) = ward.rig.pipeline.waiting.all()
         assert waiting.waits_for == "channel 'up' (1 call at once)"
         assert (waiting.held, waiting.token_name) == (0, "laptop")
-        await ward.finish(first)
-        await until(lambda: len(ward.gates) == 2)
+        await ward.follow(first)
         assert ward.rig.pipeline.waiting.all() == []
         await ward.finish(second)
         events = (await watcher.next_batch(0)).notices
@@ -375,10 +361,8 @@ async def test_watchers_see_which_call_waits_and_for_what_until_it_is_admitted(w
 
 
 async def test_a_waiting_call_can_be_cancelled_by_its_owner(ward: Ward) -> None:
-    ward.limit("token", concurrent=1)
     with ward.rig.bus.watch() as watcher:
-        first, second = ward.start(), ward.start()
-        await until(lambda: ward.gates and ward.rig.pipeline.waiting.all())
+        first, second = await ward.queue("token")
         (waiting,) = ward.rig.pipeline.waiting.all()
         ward.rig.pipeline.waiting.calls[waiting.id].end(Outcome.CANCELLED)
         error = await caught_task(second)
@@ -389,9 +373,7 @@ async def test_a_waiting_call_can_be_cancelled_by_its_owner(ward: Ward) -> None:
 
 
 async def test_after_a_failure_a_call_waits_for_the_next_channel_and_says_so(ward: Ward) -> None:
-    ward.limit("channel", concurrent=1)
-    first = ward.start()
-    await until(lambda: ward.gates)
+    first = await ward.begin("channel")
     ward.rig.channel("bad", priority=5)
     ward.rig.upstreams.on("bad", lambda: FakeReply(error_body(), status=500))
     second = ward.start()
@@ -399,8 +381,7 @@ async def test_after_a_failure_a_call_waits_for_the_next_channel_and_says_so(war
     await ward.settle()
     (waits,) = [call.waits_for for call in ward.rig.books.running.values() if call.waits_for]
     assert (waits, len(ward.gates)) == ("channel 'up' (1 call at once)", 1)
-    await ward.finish(first)
-    await until(lambda: len(ward.gates) == 2)
+    await ward.follow(first)
     assert not any(call.waits_for for call in ward.rig.books.running.values())
     ward.release()
     assert (await second).headers["x-gateway-attempts"] == "3"  # the bad one is tried twice before one waits
