@@ -22,6 +22,7 @@ from tests.core import kit
 from tests.core.ends import FakeClient, FakeReply, error_body, whole
 from tests.core.generous import GenerousUpstream
 from tests.core.rig import Rig, until
+from tests.core.test_pipeline import caught
 
 CENT = DOLLAR // 100
 LEFT_OUT = "fallback claude: too little money or tokens left for it"
@@ -43,14 +44,19 @@ def three_models(rig: Rig, money: int, *, broken: tuple[str, ...] = ()) -> None:
     rig.grant(money - rig.books.available())
 
 
-async def test_the_requested_model_is_sent_with_the_limit_that_is_left(rig: Rig) -> None:
+@pytest.fixture
+def poor(rig: Rig) -> Rig:
     three_models(rig, CENT)
-    answer = await rig.call()
-    (_, sent) = rig.upstreams.asked[-1]
+    return rig
+
+
+async def test_the_requested_model_is_sent_with_the_limit_that_is_left(poor: Rig) -> None:
+    answer = await poor.call()
+    (_, sent) = poor.upstreams.asked[-1]
     limit = (CENT - 16 * 2500) // 10_000
-    assert (rig.upstreams.order, json.loads(sent.body)["max_tokens"]) == (["m"], limit)
+    assert (poor.upstreams.order, json.loads(sent.body)["max_tokens"]) == (["m"], limit)
     assert answer.headers["x-gateway-output-limit"] == str(limit)
-    assert (rig.record.held, rig.books.balance() >= 0) == (CENT, True)
+    assert (poor.record.held, poor.books.balance() >= 0) == (CENT, True)
 
 
 @pytest.mark.parametrize(
@@ -91,13 +97,12 @@ async def test_an_expensive_fallback_that_fits_is_kept_and_held_for(rig: Rig) ->
     assert rig.record.held == 16 * 2500 + 900 * 15_000 >= rig.record.cost > 900 * 15_000
 
 
-async def test_the_first_model_of_an_alias_that_can_be_paid_answers(rig: Rig) -> None:
-    three_models(rig, CENT)
-    rig.put("groups", "home", Group(name="home", fallbacks=(Fallback(model="fast", to=("claude", "small")),)))
-    await rig.call("fast", max_tokens=900)
-    assert (rig.upstreams.order, rig.record.held) == (["small"], 16 * 2500 + 900 * 5_000)
+async def test_the_first_model_of_an_alias_that_can_be_paid_answers(poor: Rig) -> None:
+    poor.put("groups", "home", Group(name="home", fallbacks=(Fallback(model="fast", to=("claude", "small")),)))
+    await poor.call("fast", max_tokens=900)
+    assert (poor.upstreams.order, poor.record.held) == (["small"], 16 * 2500 + 900 * 5_000)
     with pytest.raises(QuotaExceeded, match=r"may need \$0\.07504; top up"):
-        await rig.call("fast", max_tokens=3000)
+        await poor.call("fast", max_tokens=3000)
 
 
 async def test_what_was_left_out_before_a_wait_may_answer_after_it(rig: Rig) -> None:
@@ -115,28 +120,24 @@ async def test_what_was_left_out_before_a_wait_may_answer_after_it(rig: Rig) -> 
     assert rig.upstreams.order == ["good", "m", "m", "claude"]
 
 
-async def test_a_request_that_is_too_long_says_it_as_well(rig: Rig) -> None:
+async def test_a_request_that_is_too_long_says_it_as_well(poor: Rig) -> None:
     """A model with a longer context might have answered."""
-    three_models(rig, CENT)
     body = error_body("maximum context length is 8000 tokens", code="context_length_exceeded")
-    rig.upstreams.on("m", lambda: FakeReply(body, status=400))
-    with pytest.raises(UpstreamError) as caught:
-        await rig.call()
-    assert caught.value.message.endswith(f" [{LEFT_OUT}]")
+    poor.upstreams.on("m", lambda: FakeReply(body, status=400))
+    assert (await caught(poor.call())).message.endswith(f" [{LEFT_OUT}]")
 
 
-async def test_nothing_of_such_a_call_stays_in_memory(rig: Rig) -> None:
-    three_models(rig, CENT)
+async def test_nothing_of_such_a_call_stays_in_memory(poor: Rig) -> None:
     gc.collect()
     gc.disable()
     try:
         before = refusals_in_memory()
         for _ in range(3):
-            rig.grant(CENT - rig.books.available())
-            await rig.call(max_tokens=900)
-        rig.client.on_gone = None  # as an HTTP client does at the end
+            poor.grant(CENT - poor.books.available())
+            await poor.call(max_tokens=900)
+        poor.client.on_gone = None  # as an HTTP client does at the end
         await asyncio.sleep(0)
-        assert len(rig.records) == 3
+        assert len(poor.records) == 3
         assert refusals_in_memory() == before
     finally:
         gc.enable()
@@ -147,54 +148,48 @@ def refusals_in_memory() -> int:
     return sum(isinstance(one, QuotaExceeded) for one in gc.get_objects())
 
 
-async def test_the_advised_limit_is_one_that_is_admitted(rig: Rig) -> None:
-    three_models(rig, CENT)
+async def test_the_advised_limit_is_one_that_is_admitted(poor: Rig) -> None:
     limit = (CENT - 16 * 2500) // 25_000
     for caps in ({"max_tokens": None}, {"max_tokens": limit + 1}, {"max_completion_tokens": 90_000}):
-        with pytest.raises(QuotaExceeded) as caught:
-            await rig.call("claude", **caps)
-        assert caught.value.message.endswith(f"; or send it with an output limit of at most {limit} tokens")
-    await rig.call("claude", max_tokens=limit)
-    assert CENT - 25_000 < rig.records[-1].held <= CENT
+        error = await caught(poor.call("claude", **caps))
+        assert error.message.endswith(f"; or send it with an output limit of at most {limit} tokens")
+    await poor.call("claude", max_tokens=limit)
+    assert CENT - 25_000 < poor.records[-1].held <= CENT
 
 
 @pytest.mark.parametrize(
     "fields",
     [{"n": 2}, {"messages": [{"role": "user", "content": "x" * 13_000}]}, {"thinking": {"budget_tokens": 9000}}],
 )
-async def test_no_limit_is_advised_where_none_would_help(rig: Rig, fields: dict[str, Any]) -> None:
-    three_models(rig, CENT)
-    with pytest.raises(QuotaExceeded) as caught:
-        await rig.call("claude", **fields)
-    assert "output limit" not in caught.value.message
-    rig.channel("claude", "claude", dialect=Dialect.ANTHROPIC, overrides=Overrides(remove=("max_tokens",)))
-    with pytest.raises(QuotaExceeded) as caught:
-        await rig.call("claude", max_tokens=100)
-    assert "output limit" not in caught.value.message
+async def test_no_limit_is_advised_where_none_would_help(poor: Rig, fields: dict[str, Any]) -> None:
+    with pytest.raises(QuotaExceeded) as error:
+        await poor.call("claude", **fields)
+    assert "output limit" not in error.value.message
+    poor.channel("claude", "claude", dialect=Dialect.ANTHROPIC, overrides=Overrides(remove=("max_tokens",)))
+    with pytest.raises(QuotaExceeded) as error:
+        await poor.call("claude", max_tokens=100)
+    assert "output limit" not in error.value.message
 
 
-async def test_the_requested_model_itself_must_be_affordable(rig: Rig) -> None:
+async def test_the_requested_model_itself_must_be_affordable(poor: Rig) -> None:
     """A cheaper one answers where no channel can, not where the money is short."""
-    three_models(rig, CENT)
     with pytest.raises(QuotaExceeded, match=r"this call may need \$0\.01004[ ,;]"):
-        await rig.call(max_tokens=1000)
-    assert rig.upstreams.order == []
+        await poor.call(max_tokens=1000)
+    assert poor.upstreams.order == []
 
 
-async def test_a_mistake_of_the_client_does_not(rig: Rig) -> None:
-    three_models(rig, CENT)
-    rig.upstreams.on("m", lambda: FakeReply(error_body("an image is not valid"), status=400))
-    with pytest.raises(UpstreamError, match="not valid") as caught:
-        await rig.call()
-    assert "left for it" not in caught.value.message
+async def test_a_mistake_of_the_client_does_not(poor: Rig) -> None:
+    poor.upstreams.on("m", lambda: FakeReply(error_body("an image is not valid"), status=400))
+    with pytest.raises(UpstreamError, match="not valid") as error:
+        await poor.call()
+    assert "left for it" not in error.value.message
 
 
-async def test_where_no_channel_is_left_it_is_among_the_reasons(rig: Rig) -> None:
-    three_models(rig, CENT)
+async def test_where_no_channel_is_left_it_is_among_the_reasons(poor: Rig) -> None:
     for name in ("m", "small"):
-        rig.health.note_failure(ChannelId(f"ch_{name}"), FailureKind.AUTH, "invalid key")
+        poor.health.note_failure(ChannelId(f"ch_{name}"), FailureKind.AUTH, "invalid key")
     with pytest.raises(NoChannel, match=f"{LEFT_OUT}; 'tollkeeper why "):
-        await rig.call()
+        await poor.call()
 
 
 async def test_a_large_request_is_looked_at_alike_beside_the_loop(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

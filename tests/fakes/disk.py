@@ -125,3 +125,19 @@ REASONS = {
     "short and full": Refusal(errno.ENOSPC, part=0.3),
 }
 """Kinds of refusals by name."""
+
+
+def takes_only(patch: pytest.MonkeyPatch, name: str, size: int) -> None:
+    """The disk takes a part of the next ``write`` or ``pwrite``, and then nothing."""
+    real, left = getattr(os, name), [size]
+
+    def write(fd: int, data: bytes, *at: int) -> int:
+        part, left[0] = data[: left[0]], 0
+        return int(real(fd, part, *at)) if part else 0
+
+    patch.setattr(os, name, write)
+
+
+def refuse(*_: object) -> Any:
+    """In the place of any operation."""
+    raise OSError(errno.EIO, "refused")

@@ -87,7 +87,7 @@ class CanaryRun:
             shown = f"{error.message} {error.code} {error.param} {error.details}".encode()
         self.out[path] = self.out.get(path, b"") + shown + b"\n"
 
-    async def harvest(self) -> None:
+    async def _harvest(self) -> None:
         """Everything else that came out of it: files, log, control surface, events."""
         await self.gateway.settled(0)
         kept: dict[str, bytes] = {"log": self.capture.text.encode()}
@@ -102,8 +102,9 @@ class CanaryRun:
         self.out |= kept
         self.prompts |= kept
 
-    def found(self) -> list[str]:
+    async def found(self) -> list[str]:
         """What should not be there."""
+        await self._harvest()
         token = self.gateway.client.key
         self.out["client"] = bytes(self.seen)
         return leaks(self.out, self.secrets | {token, SECRET}) + quotes(self.prompts)

@@ -54,9 +54,8 @@ async def test_lists_of_models(canaries: CanaryRun, dialect: Dialect, spelling: 
             canaries.tell(lambda text: Said(dumps(LISTS[dialect](text))), 200, text)
             await _ask_all(canaries, owner)
     canaries.out["models"] = (await canaries.gateway.client.get("/v1/models")).body
-    await canaries.harvest()
     assert b'"m"' in canaries.out["/channels/up/listing"]
-    assert canaries.found() == []
+    assert await canaries.found() == []
 
 
 @pytest.mark.sampled(8)
@@ -74,8 +73,7 @@ async def test_errors_to_the_owners_questions(canaries: CanaryRun, dialect: Dial
             root = canaries.provider.root(dialect)
             fresh = {"name": "new", "dialect": dialect.value, "base_url": root, "key": secrets[0]}
             await canaries.command(owner, "POST", "/channels", {**fresh, "headers": {"x-pass": secrets[1]}})
-    await canaries.harvest()
-    assert canaries.found() == []
+    assert await canaries.found() == []
 
 
 def _some_kinds(number: int) -> list[tuple[int, str]]:
@@ -101,8 +99,7 @@ async def test_further_keys_and_those_of_the_environment(
     for number, spell in enumerate(SPELLINGS.values()):
         await canaries.ask(place, (400, 500)[number % 2], spell(keys[number % 4]))
     await canaries.ask(place, 400, canaries.gateway.client.key)
-    await canaries.harvest()
-    assert canaries.found() == []
+    assert await canaries.found() == []
 
 
 def _fields(channel: Channel) -> dict[str, Any]:
@@ -115,8 +112,7 @@ async def test_the_demo_keeps_no_prompt(canaries: CanaryRun) -> None:
             Dialect.MOCK, kind, base_url="", models=ECHO, options={"status": (200, 400, 429, 500)[number % 4]}
         )
         await canaries.gateway.client.chat(model="demo-echo", messages=[{"role": "user", "content": PROMPT}])
-    await canaries.harvest()
-    assert canaries.found() == []
+    assert await canaries.found() == []
 
 
 # ---------------------------------------------------------------------------------------------- proxies
@@ -154,8 +150,7 @@ async def test_a_proxys_password_is_never_shown(canaries: CanaryRun, name: str) 
             canaries.secrets |= {password, b64encode(f"anna:{password}".encode()).decode()}
             await canaries.call()
             await _ask_all(canaries, owner)
-    await canaries.harvest()
-    assert canaries.found() == []
+    assert await canaries.found() == []
 
 
 async def test_an_upstream_that_knows_the_proxys_password(canaries: CanaryRun) -> None:
@@ -174,5 +169,4 @@ async def test_an_upstream_that_knows_the_proxys_password(canaries: CanaryRun) -
             ):
                 name = ("message", "field code", "html", "header x-request-id")[number % 4]
                 await canaries.ask(places[name], (400, 500)[number % 2], text)
-    await canaries.harvest()
-    assert canaries.found() == []
+    assert await canaries.found() == []

@@ -4,11 +4,11 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gateway.store import files
+from tests.fakes.disk import refuse
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077, 0o777], ids=oct)
@@ -126,7 +126,3 @@ def test_a_write_of_which_the_disk_takes_a_part_tells_how_much(
         files.write_all(fd, b"12345", 0) if name == "pwrite" else files.write_all(fd, b"12345")
     os.close(fd)
     assert caught.value.written == 3
-
-
-def refuse(*_: object) -> Any:
-    raise OSError(5, "refused")

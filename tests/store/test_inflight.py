@@ -8,6 +8,7 @@ import pytest
 
 from gateway.store import files
 from gateway.store.inflight import Inflight
+from tests.fakes.disk import refuse, takes_only
 from tests.fakes.stored import copied
 from tests.house import amount
 from tests.store.samples import running
@@ -157,7 +158,7 @@ def test_every_unreadable_original_has_a_name_of_its_own(tmp_path: Path) -> None
 def test_a_line_that_could_not_be_written_whole_is_removed(inflight: Inflight, monkeypatch: pytest.MonkeyPatch) -> None:
     before = inflight.path.read_bytes()
     with monkeypatch.context() as patch:
-        takes_only(patch, 20)
+        takes_only(patch, "write", 20)
         with pytest.raises(OSError, match="No space left"):
             inflight.begin(running(1))
     assert inflight.path.read_bytes() == before
@@ -169,7 +170,7 @@ def test_what_could_not_be_removed_takes_no_later_line_with_it(
 ) -> None:
     """Lines are appended behind the torn one, but it is cut off where it begins."""
     with monkeypatch.context() as patch:
-        takes_only(patch, 20)
+        takes_only(patch, "write", 20)
         patch.setattr(os, "ftruncate", refuse)
         for i in (1, 2):
             with pytest.raises(OSError, match=r"No space left|refused"):
@@ -178,7 +179,7 @@ def test_what_could_not_be_removed_takes_no_later_line_with_it(
             inflight.compact()
     inflight.begin(running(3))
     with monkeypatch.context() as patch:
-        takes_only(patch, 30)
+        takes_only(patch, "write", 30)
         with pytest.raises(OSError, match="No space left"):
             inflight.begin(running(4))
     assert list(inflight.running) == read(inflight.path) == [running(0).id, running(3).id]
@@ -222,7 +223,7 @@ def test_probing_leaves_nothing_behind(inflight: Inflight, monkeypatch: pytest.M
     before = inflight.path.read_bytes()
     inflight.probe()
     with monkeypatch.context() as patch:
-        takes_only(patch, 5)
+        takes_only(patch, "write", 5)
         with pytest.raises(OSError, match="No space left"):
             inflight.probe()
     assert inflight.path.read_bytes() == before
@@ -249,18 +250,3 @@ def test_syncing_waits_only_if_something_was_written(tmp_path: Path, monkeypatch
     assert len(synced) == 1
     inflight.close()
     inflight.sync()
-
-
-def takes_only(patch: pytest.MonkeyPatch, size: int) -> None:
-    """The disk takes a part of the next write, and then nothing."""
-    real, left = os.write, [size]
-
-    def write(fd: int, data: bytes) -> int:
-        part, left[0] = data[: left[0]], 0
-        return real(fd, part) if part else 0
-
-    patch.setattr(os, "write", write)
-
-
-def refuse(*_: object) -> None:
-    raise OSError(5, "refused")

@@ -13,6 +13,7 @@ from gateway.store import files
 from gateway.store.line_format import TAIL, pack
 from gateway.store.segment import EMPTY, HEAD, Segment
 from gateway.store.tail import PartlyWritten, Tail, repair
+from tests.fakes.disk import refuse, takes_only
 from tests.store.samples import log_of, scan, segments, stock
 
 LINES = [pack(i, b'{"id":"","ts":0,"cost":%d}' % i) for i in range(1, 6)]
@@ -142,7 +143,7 @@ def test_a_write_that_is_not_undone_counts_as_far_as_it_is_whole(
     tail.append(LINES[:1])
     size = len(b"".join(LINES[1:4])) + 6 + part
     with monkeypatch.context() as patch:
-        takes_only(patch, size)
+        takes_only(patch, "pwrite", size)
         patch.setattr(os, "ftruncate", refuse)
         with pytest.raises(PartlyWritten, match="No space left") as caught:
             tail.append(LINES[1:])
@@ -162,7 +163,7 @@ def test_no_lines_follow_closing_braces_after_a_failed_write(tail: Tail, monkeyp
     """A file that cannot be cut is not closed either: the lines behind would be counted after a crash."""
     tail.append(LINES[:1])
     with monkeypatch.context() as patch:
-        takes_only(patch, len(LINES[1]) + 1)  # one byte of its newline and comma is missing
+        takes_only(patch, "pwrite", len(LINES[1]) + 1)  # one byte of its newline and comma is missing
         patch.setattr(os, "ftruncate", refuse)
         with pytest.raises(OSError, match="No space left"):
             tail.append(LINES[1:])
@@ -190,21 +191,6 @@ def test_a_file_that_cannot_be_opened_after_it_was_rewritten_is_opened_later(
     assert content(tail) == EMPTY.removesuffix(TAIL) + b"\n" + b"\n,".join(LINES) + TAIL
     tail.rebuild()
     assert not tail.dirty
-
-
-def takes_only(patch: pytest.MonkeyPatch, size: int) -> None:
-    """The disk takes a part of the next write, and then nothing."""
-    real, left = os.pwrite, [size]
-
-    def pwrite(fd: int, data: bytes, at: int) -> int:
-        part, left[0] = data[: left[0]], 0
-        return real(fd, part, at) if part else 0
-
-    patch.setattr(os, "pwrite", pwrite)
-
-
-def refuse(*_: object) -> Any:
-    raise OSError(errno.EIO, "refused")
 
 
 @pytest.fixture

@@ -35,6 +35,11 @@ def stream() -> NativeStream:
     return NativeStream(channel(), ResponsesReader(order, channel()))
 
 
+@pytest.fixture
+def made() -> NativeStream:
+    return stream()
+
+
 def delta(number: int, text: str = "a", kind: str = TEXT, **more: Any) -> bytes:
     return event(kind, number, **{**PLACE, "delta": text, "logprobs": [], "obfuscation": "aB3dE6gH", **more})
 
@@ -88,8 +93,7 @@ def test_a_response_that_has_not_failed_passes_with_what_is_next_to_it(error: An
     assert fed(data, [])[0] == data
 
 
-def test_signs_of_life_before_the_first_piece_do_not_pass() -> None:
-    made = stream()
+def test_signs_of_life_before_the_first_piece_do_not_pass(made: NativeStream) -> None:
     assert made.feed(b": hello\n\n") == b""
     assert made.feed(delta(0) + delta(1)) == delta(0) + delta(1)
     assert (made.started, made.events, made.comments) == (True, 2, 1)
@@ -121,10 +125,11 @@ def test_a_secret_beside_the_frame_of_a_text_does_not_pass(holder: str, where: s
 
 @pytest.mark.parametrize("number", [0, 1, -1])
 @pytest.mark.parametrize("where", ["metadata", "instructions", "user", KEY])
-def test_a_secret_that_one_of_the_three_responses_of_a_stream_has_does_not_pass(where: str, number: int) -> None:
+def test_a_secret_that_one_of_the_three_responses_of_a_stream_has_does_not_pass(
+    made: NativeStream, where: str, number: int
+) -> None:
     docs = [json.loads(event.partition(b"data: ")[2]) for event in events_of(response(message("Hello")))]
     docs[number]["response"][where] = {"note": KEY}
-    made = stream()
     out = b"".join(made.feed(f"event: {doc['type']}\ndata: {json.dumps(doc)}\n\n".encode()) for doc in docs)
     out += made.tail(NOTHING)
     assert KEY.encode() not in out
@@ -257,12 +262,11 @@ def test_a_call_without_an_id_has_that_of_its_result() -> None:
     assert json.loads(plain) == response(whole)
 
 
-def test_events_of_the_vendors_own_before_the_response_do_not_pass() -> None:
+def test_events_of_the_vendors_own_before_the_response_do_not_pass(made: NativeStream) -> None:
     """Relays of ChatGPT's plans send their limits first, on which OpenAI's SDK fails."""
     own = b'event: codex.rate_limits\ndata: {"type":"codex.rate_limits","rate_limits":{"allowed":true}}\n\n'
     sent = b"".join(events_of(response(message("Hello"))))
     assert fed(own + sent, [])[0] == sent
-    made = stream()
     assert made.feed(own + event("error", 0, error={"message": "The usage limit has been reached"})) == b""
     assert made.failure is not None
     begun, late = sent.split(b"\n\n", 1)
@@ -293,15 +297,13 @@ def test_pieces_without_a_text_do_not_pass() -> None:
     assert fed(b"".join([*sent[:4], *empty, *sent[4:]]), [])[0] == b"".join(sent)
 
 
-def test_the_number_after_the_last_piece_is_known() -> None:
-    made = stream()
+def test_the_number_after_the_last_piece_is_known(made: NativeStream) -> None:
     made.feed(delta(3) + delta(4) + delta(5))
     assert b'"sequence_number":6' in made.tail(NOTHING)
 
 
-def test_items_that_only_the_last_event_has_are_counted() -> None:
+def test_items_that_only_the_last_event_has_are_counted(made: NativeStream) -> None:
     answer = {**response(message("Hello"), function_call("f", "{}")), "usage": None}
-    made = stream()
     made.feed(event("response.completed", 0, response=answer))
     assert (made.state.finish, made.state.reported, made.state.tally.calls, made.state.tally.chars) == (
         "tool_calls",
@@ -396,18 +398,16 @@ def test_the_vendors_own_counts_of_searches_come_first() -> None:
 
 
 @pytest.mark.parametrize(("status", "finish"), [("completed", "stop"), ("incomplete", "length")])
-def test_a_response_that_is_done_has_the_name_of_its_end(status: str, finish: str) -> None:
+def test_a_response_that_is_done_has_the_name_of_its_end(made: NativeStream, status: str, finish: str) -> None:
     events = events_of(response(message("Hello"), status=status))
-    made = stream()
     made.feed(b"".join(events[:-1]) + events[-1].replace(f"response.{status}".encode(), b"response.done"))
     assert (made.finished, made.state.finish) == (True, finish)
     assert made.tail(NOTHING) == events[-1]
 
 
 @pytest.mark.parametrize("kind", ["response.cancelled", "response.done"])
-def test_a_response_that_the_upstream_cancelled_has_failed(kind: str) -> None:
+def test_a_response_that_the_upstream_cancelled_has_failed(made: NativeStream, kind: str) -> None:
     cancelled = {**response(message("Hel")), "status": "cancelled"}
-    made = stream()
     made.feed(event("response.created", 0, response=response()) + event(kind, 1, response=cancelled))
     assert made.failure is not None
     assert '"type":"response.failed"' in made.failure.verbatim.apply(str)
@@ -415,8 +415,7 @@ def test_a_response_that_the_upstream_cancelled_has_failed(kind: str) -> None:
         ResponsesReader(order_of(), channel()).read_whole(json.dumps(cancelled).encode())
 
 
-def test_a_stream_that_is_cut_short_ends_as_incomplete_with_what_was_used() -> None:
-    made = stream()
+def test_a_stream_that_is_cut_short_ends_as_incomplete_with_what_was_used(made: NativeStream) -> None:
     begun = {**response(message("Hello")), "status": "in_progress", "output": [], "usage": None}
     made.feed(event("response.created", 0, response=begun) + delta(1))
     last = json.loads((made.cut_short() + made.tail(Usage(input=3, output=2))).partition(b"data: ")[2])
@@ -426,9 +425,10 @@ def test_a_stream_that_is_cut_short_ends_as_incomplete_with_what_was_used() -> N
     assert (ended["usage"]["input_tokens"], ended["usage"]["output_tokens"]) == (3, 2)
 
 
-def test_more_texts_without_items_than_real_answers_have_are_refused_before_all_are_compared() -> None:
+def test_more_texts_without_items_than_real_answers_have_are_refused_before_all_are_compared(
+    made: NativeStream,
+) -> None:
     """30,000 texts took a second of the event loop at the end of the stream."""
-    made = stream()
     text = partial(event, "response.output_text.done", content_index=0, text="x")
     begun = event("response.created", 0, response=response(status="in_progress"))
     made.feed(begun + b"".join(text(i + 2, output_index=i, item_id=f"i{i}") for i in range(30_000)))
@@ -470,8 +470,7 @@ LATE = {"code": "rate_limit_exceeded", "message": "Slow down."}
         event("response.completed", 2, response={**response(), "error": LATE}),
     ],
 )
-def test_a_failure_in_the_middle_keeps_its_words(failure: bytes) -> None:
-    made = stream()
+def test_a_failure_in_the_middle_keeps_its_words(made: NativeStream, failure: bytes) -> None:
     made.feed(BEGUN + failure)
     made.end()
     assert made.failure is not None
@@ -479,9 +478,8 @@ def test_a_failure_in_the_middle_keeps_its_words(failure: bytes) -> None:
 
 
 @pytest.mark.parametrize("error", [{}, "", False])
-def test_an_empty_error_is_not_a_failure(error: object) -> None:
+def test_an_empty_error_is_not_a_failure(made: NativeStream, error: object) -> None:
     last = {**response(message("Hello")), "error": error}
-    made = stream()
     made.feed(BEGUN + event("response.completed", 2, response=last))
     assert (made.failure, made.finished) == (None, True)
     answer = ResponsesRelay(OpenAIDialect()).whole(json.dumps(last).encode(), order_of(), channel())
@@ -500,7 +498,7 @@ def test_an_error_beside_an_empty_output_is_a_failure(output: object) -> None:
 @pytest.mark.parametrize("left_out", [{"output": []}, {"output": None}, {}], ids=["empty", "null", "missing"])
 @pytest.mark.parametrize("places", [(1, 0), (0, 0), (None, None)])
 def test_items_that_the_last_event_leaves_out_are_those_of_the_stream(
-    kind: str, left_out: dict[str, Any], places: tuple[int | None, ...]
+    made: NativeStream, kind: str, left_out: dict[str, Any], places: tuple[int | None, ...]
 ) -> None:
     items = [SEARCHED[0], message("Hello")] if places != (1, 0) else [message("Hello"), SEARCHED[0]]
     ends = [
@@ -508,7 +506,6 @@ def test_items_that_the_last_event_leaves_out_are_those_of_the_stream(
         for item, place in zip(items, places, strict=True)
     ]
     bare = {name: value for name, value in response().items() if name != "output"}
-    made = stream()
     sent = made.feed(BEGUN + b"".join(ends) + event(kind, 4, response={**bare, **left_out}))
     placed = [
         (item["id"], n if place is None else place) for n, (item, place) in enumerate(zip(items, places, strict=True))
@@ -572,8 +569,7 @@ def test_a_call_that_begins_with_its_arguments_needs_no_pieces() -> None:
     assert fed(data, [])[0] == data
 
 
-def test_the_calls_of_a_stream_whose_items_are_only_in_its_last_event_are_its_finish() -> None:
-    made = stream()
+def test_the_calls_of_a_stream_whose_items_are_only_in_its_last_event_are_its_finish(made: NativeStream) -> None:
     called = event("response.function_call_arguments.delta", 2, delta="{}", output_index=1)
     made.feed(
         BEGUN + called + event("response.completed", 3, response=response(message("a"), function_call("f", "{}")))
@@ -582,15 +578,13 @@ def test_the_calls_of_a_stream_whose_items_are_only_in_its_last_event_are_its_fi
 
 
 @pytest.mark.parametrize("kind", ["response.output_item.added", TEXT, "response.completed"])
-def test_events_without_their_fields_do_not_crash(kind: str) -> None:
-    made = stream()
+def test_events_without_their_fields_do_not_crash(made: NativeStream, kind: str) -> None:
     made.feed(BEGUN + event(kind, 2))
     made.end()
     assert made.failure is not None
     assert error_of(made.failure).code == "upstream_stream_truncated"
 
 
-def test_an_error_under_the_name_of_a_piece_is_an_error() -> None:
-    made = stream()
+def test_an_error_under_the_name_of_a_piece_is_an_error(made: NativeStream) -> None:
     made.feed(BEGUN + b'event: response.output_text.delta\ndata: {"type":"error","delta":"Slow down."}\n\n')
     assert made.reader.reported_error is not None
