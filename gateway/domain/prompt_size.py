@@ -143,9 +143,9 @@ def bound_of(
     parts, media = PromptParts(), NO_MEDIA
     for name, raw in fields.items():
         if not rawjson.is_text(raw) and b"{" in bytes(raw):
-            found = elements.get(name) or elements_of(rawjson.maybe(raw))
-            if not parts.add_without_media(raw, found):
-                parts.add_checked(raw, found.value)
+            inner = elements.get(name) or elements_of(rawjson.maybe(raw))
+            if not parts.add_without_media(raw, inner):
+                parts.add_checked(raw, inner.value)
                 media = parts.media
     size -= parts.skipped_bytes
     tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN

@@ -140,13 +140,13 @@ def _elements_of_all(values: dict[str, Any], max_size: int) -> dict[str, Element
     for name, value in values.items():
         kind = type(value)
         if kind is list or kind is dict:
-            found = elements[name] = elements_of(value, max_size - size)
-            size += found.size - 1
+            inner = elements[name] = elements_of(value, max_size - size)
+            size += inner.size - 1
             if size > max_size:
                 raise _too_many_elements(max_size)
-            if found.depth > MAX_DEPTH:
+            if inner.depth > MAX_DEPTH:
                 raise _too_deep()
-            numbers += found.numbers
+            numbers += inner.numbers
         elif kind is int or kind is float:
             numbers.append(value)
     if numbers and (number := _too_large_number(numbers)) is not None:

@@ -132,9 +132,9 @@ class Entities:
 
     def _keep_foreign_edit(self) -> None:
         """Copy the file, which is about to be replaced, if another program has changed it. Raises OSError."""
-        found = files.read(self._path)
-        if found and found != self._storage.raw:
-            copy = files.save_copy(self._path, found, self._moment, "changed")
+        data = files.read(self._path)
+        if data and data != self._storage.raw:
+            copy = files.save_copy(self._path, data, self._moment, "changed")
             path = files.ordinary_path(self._path)
             self._report(f"{path} was changed while this gateway ran, and is not used; a copy is {copy.name}")
 

@@ -176,10 +176,10 @@ def sync(fd: int) -> None:
 def identity(path: Path) -> tuple[int, int]:
     """Returns what tells the file at the path from others; zeros if it was deleted or moved."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return 0, 0
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def is_in_place(fd: int, path: Path) -> bool:

@@ -220,8 +220,6 @@ def _app_name(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _agent_name(user_agent: str) -> tuple[str, bool]:
-    """Returns the name at the start of a User-Agent, and whether that is the class name of OpenAI's or Anthropic's SDK
-    as a bundler shortened it, as in ``ls/JS 5.23.2``.
-    """
+    """Returns the name at the start of a User-Agent, and whether a bundler shortened it, as in ``ls/JS 5.23.2``."""
     is_shortened = user_agent.find("/JS ", 1, 3 + len("/JS ")) > 0  # at most three characters are left of it
     return _app_name(user_agent.partition("/")[0].partition(" (")[0]), is_shortened

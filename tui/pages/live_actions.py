@@ -152,9 +152,9 @@ async def index_before(page: AnyPage, end: Millis) -> int:
         return -max(before)[1]
     left, cursor = 0, page.calls.calls.first_ended
     while record_count:  # a search may stop early; its cursor continues it
-        found = await page.session.client.calls(until=end, limit=1, before=cursor)
-        left, cursor = found.left, found.cursor
-        if found.calls or cursor is None:
+        results = await page.session.client.calls(until=end, limit=1, before=cursor)
+        left, cursor = results.left, results.cursor
+        if results.calls or cursor is None:
             break
     index: int = page.calls.count - 1 - left
     return max(0, index)

@@ -39,9 +39,9 @@ def matching_suggestions(suggestions: Sequence[Suggestion], typed: str) -> list[
     """Returns the suggestions with all typed words. Those that begin with the text come first, then those with it."""
     matches = row_filter(typed)
     typed = typed.strip().casefold()
-    found = [(choice.text.casefold(), choice) for choice in suggestions if matches(f"{choice.text} {choice.about}")]
-    found.sort(key=lambda pair: (not pair[0].startswith(typed), typed not in pair[0]))
-    return [choice for _, choice in found]
+    pairs = [(choice.text.casefold(), choice) for choice in suggestions if matches(f"{choice.text} {choice.about}")]
+    pairs.sort(key=lambda pair: (not pair[0].startswith(typed), typed not in pair[0]))
+    return [choice for _, choice in pairs]
 
 
 class ChoiceList(OptionList, can_focus=False):

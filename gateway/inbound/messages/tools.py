@@ -86,9 +86,9 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice, list[
     tools = read_optional(list[_Tool], fields.get("tools", NULL), "tools") or []
     choice = rawjson.maybe(fields.get("tool_choice"))
     kind, name = rawjson.text_at(choice, "type"), rawjson.text_at(choice, "name")
-    found = [_offer(tool, f"tools.{position}") for position, tool in enumerate(tools)]
-    offers = tuple(offer for offer in found if offer is not None)
-    server_tools = [tool for tool, offer in zip(tools, found, strict=True) if offer is None]
+    all_offers = [_offer(tool, f"tools.{position}") for position, tool in enumerate(tools)]
+    offers = tuple(offer for offer in all_offers if offer is not None)
+    server_tools = [tool for tool, offer in zip(tools, all_offers, strict=True) if offer is None]
     is_chosen = choice is not None and any(tool.name == name for tool in server_tools)
     if server_tools and (is_chosen or not offers):
         tool_names = ", ".join(tool.name or tool.type or "" for tool in server_tools)
@@ -96,7 +96,7 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice, list[
             "tools", f"{tool_names}: the vendor's own servers run it; only a channel of dialect anthropic has it"
         )
     raw_tools = rawjson.objects(fields["tools"]) if tools else []
-    offered = [raw for raw, offer in zip(raw_tools, found, strict=True) if offer is not None]
+    offered = [raw for raw, offer in zip(raw_tools, all_offers, strict=True) if offer is not None]
     dropped = [f"tools.{tool.name or tool.type}" for tool in server_tools]
     dropped += unread_members(offered, "tools[].", _READ_FIELDS)
     if not offers or choice is None:

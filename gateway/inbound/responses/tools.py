@@ -217,8 +217,9 @@ class ToolTable:
 
 
 def written_tools_bound(tools: msgspec.Raw, content: bytes) -> int:
-    """Returns the tokens to hold for what a translation adds to the tools of a request, which may be in its ``content``
-    too: schemas of tools that are not functions, and names of namespaces.
+    """Returns the tokens that a translation may add: schemas of tools that are not functions, and names of namespaces.
+
+    Tools may be in the ``content`` too.
     """
     has_lists = content.find(b"[", 1) > 0  # items with nothing but texts have none
     content = plain_escapes(content) if has_lists else b""

@@ -240,8 +240,8 @@ class OutputReader(AnswerReader):
     def _cite(self, annotations: list[msgspec.Raw], number: int) -> Iterator[AnswerPart]:
         for annotation in annotations:
             self._cited[number] = self._cited.get(number, 0) + 1
-            found = url_citation(rawjson.maybe(annotation))
-            yield msgspec.structs.replace(found, block=number) if found else AnswerMark("citation_dropped")
+            citation = url_citation(rawjson.maybe(annotation))
+            yield msgspec.structs.replace(citation, block=number) if citation else AnswerMark("citation_dropped")
 
     def _end_item(self, item: Fields, number: int) -> Iterator[AnswerPart]:
         """Yields what did not come in pieces, and the end of the item."""
