@@ -46,6 +46,19 @@ async def test_a_stopping_gateway_is_the_foretold_error(rig: Rig) -> None:
     assert foretold(rig).error is rig.pipeline.closed
 
 
+async def test_where_nothing_is_left_the_need_is_that_of_the_requested_model(rig: Rig) -> None:
+    """At 10 dollars per million output tokens; the fallback would need five times as much."""
+    rig.put("groups", "home", Group(name="home", fallbacks=(Fallback(model="m", to=("dear",)),)))
+    for name, dollars in (("m", 10), ("dear", 50)):
+        rig.channel(name, name)
+        rig.put("prices", name, msgspec.structs.replace(kit.PRICE, model=name, output=Nanos(dollars * DOLLAR)))
+    rig.grant(-rig.books.available())
+    told = foretold(rig, prompt_tokens=0, max_tokens=1000)
+    assert (told.error is not None, list(told.unaffordable)) == (True, [])
+    assert told.need is not None
+    assert 10_000_000 <= told.need.nanos < 11_000_000
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(16))
 async def test_every_real_call_gets_what_was_foretold(tmp_path: Path, seed: int) -> None:
