@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -214,8 +215,9 @@ async def second_door(gateway: Gateway, tmp_path: Path) -> AsyncIterator[tuple[P
         yield door, Client(port, gateway.client.key)
 
 
+@pytest.mark.parametrize("late_fields", [{}, {"generate": False}], ids=["call", "warm-up"])
 async def test_a_stop_closes_idle_connections_and_lets_an_answer_end(
-    gateway: Gateway, provider: Provider, tmp_path: Path
+    gateway: Gateway, provider: Provider, tmp_path: Path, late_fields: dict[str, Any]
 ) -> None:
     go = asyncio.Event()
     provider.on("m", speak_after(go))
@@ -227,7 +229,7 @@ async def test_a_stop_closes_idle_connections_and_lets_an_answer_end(
     ):
         await busy.create()
         await provider.asked()
-        await busy.create("too late")
+        await busy.create("too late", **late_fields)
         group.create_task(door.drain(20, asyncio.Event()))
         assert await idle.closed() == 1001
         go.set()
