@@ -59,8 +59,11 @@ def hand() -> Mono:
 
 
 @pytest.fixture
-def feed(gateway: Gateway, hand: Mono) -> WatcherStream:
-    return WatcherStream(ConfigEdits(gateway.engine), 10, {}, hand)
+async def feed(gateway: Gateway, hand: Mono) -> WatcherStream:
+    """The stream of a watcher that has its first snapshot."""
+    made = WatcherStream(ConfigEdits(gateway.engine), 10, {}, hand)
+    await made.snapshot()
+    return made
 
 
 def said(lines: bytes) -> list[AnyEvent]:
@@ -158,7 +161,6 @@ async def test_a_store_that_fails_is_reported_with_the_reason(feed: WatcherStrea
 
 
 async def test_money_is_reported_at_most_four_times_a_second(feed: WatcherStream, gateway: Gateway, hand: Mono) -> None:
-    await feed.snapshot()
     told = 0
     for tick in range(100):
         hand.now = 1000.0 + tick / 100
@@ -170,7 +172,6 @@ async def test_money_is_reported_at_most_four_times_a_second(feed: WatcherStream
 
 
 async def test_the_last_change_of_a_balance_is_sent(feed: WatcherStream, gateway: Gateway, hand: Mono) -> None:
-    await feed.snapshot()
     gateway.grant(5)
     first = said(await feed.lines(Batch(notices=[record()])))
     assert not any(isinstance(event, Balance) for event in first)
@@ -180,14 +181,12 @@ async def test_the_last_change_of_a_balance_is_sent(feed: WatcherStream, gateway
 
 
 async def test_money_that_did_not_move_is_not_told(feed: WatcherStream, hand: Mono) -> None:
-    await feed.snapshot()
     await feed.lines(Batch(notices=[record()]))
     hand.now += 0.25
     assert await feed.lines(Batch()) == b""
 
 
 async def test_tables_are_reported_after_a_change_but_not_for_each(feed: WatcherStream, hand: Mono) -> None:
-    await feed.snapshot()
     told = 0
     for tick in range(1000):
         hand.now = 1000.0 + tick / 1000
@@ -196,14 +195,12 @@ async def test_tables_are_reported_after_a_change_but_not_for_each(feed: Watcher
 
 
 async def test_a_lone_change_is_reported_soon(feed: WatcherStream, hand: Mono) -> None:
-    await feed.snapshot()
     hand.now += 60
     only(await feed.lines(Batch(changed=True)), EntityChanged)
     assert feed.next_due_s() > 0.25
 
 
 async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: WatcherStream, hand: Mono) -> None:
-    await feed.snapshot()
     await feed.lines(Batch(notices=[record()]))
     hand.now += 3.0
     assert [type(event) for event in said(await feed.lines(Batch()))] == [EntityChanged]
@@ -211,7 +208,6 @@ async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: WatcherSt
 
 
 async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Mono) -> None:
-    await feed.snapshot()
     assert feed.next_due_s() == 15.0
     assert await feed.lines(Batch()) == b""
     hand.now += 15.0
@@ -220,7 +216,6 @@ async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Mono) -> N
 
 
 async def test_a_watcher_that_fell_behind_gets_everything_again(feed: WatcherStream) -> None:
-    await feed.snapshot()
     await feed.lines(Batch(notices=[CallStarted(call=running())]))
     only(await feed.lines(Batch(behind=True)), Snapshot)
 

@@ -19,6 +19,11 @@ def call(*, stream: bool = False) -> Call:
     return kit.call(kit.ask(stream=stream), origin=kit.origin(app="curl", began=100.0))
 
 
+@pytest.fixture
+def made() -> Call:
+    return call()
+
+
 def client_of(made: Call) -> FakeClient:
     assert isinstance(made.context.client, FakeClient)
     return made.context.client
@@ -34,8 +39,7 @@ def test_a_new_call_runs_as_its_visitor_asked() -> None:
     assert (running.held, running.held_tokens, running.channel_name) == (7, 8, "a")
 
 
-def test_a_new_route_forgets_the_last_one() -> None:
-    made = call()
+def test_a_new_route_forgets_the_last_one(made: Call) -> None:
     made.begin_attempt(kit.route("a"), "priority 1")
     made.attempt.reply_headers = {"retry-after": "5"}
     made.begin_attempt(kit.route("b", "m=n"), "priority 0, after 1 failed")
@@ -43,8 +47,7 @@ def test_a_new_route_forgets_the_last_one() -> None:
     assert (made.attempt.reply_headers, made.attempt.stream) == ({}, None)
 
 
-def test_a_fallback_is_known_while_it_answers() -> None:
-    made = call()
+def test_a_fallback_is_known_while_it_answers(made: Call) -> None:
     made.begin_attempt(kit.route("a", "other=n"), "fallback")
     assert (made.running.fallback, made.running.upstream_model) == ("other", "n")
     made.begin_attempt(kit.route("b", "m=n"), "priority 0")
@@ -55,8 +58,7 @@ def test_headers_before_any_channel() -> None:
     assert set(call().answer_headers()) == {"x-gateway-attempts", "x-gateway-overhead-ms"}
 
 
-def test_headers_name_the_channel_and_pass_on_a_few_of_the_upstreams() -> None:
-    made = call()
+def test_headers_name_the_channel_and_pass_on_a_few_of_the_upstreams(made: Call) -> None:
     made.begin_attempt(kit.route("up", "m=n"), "priority 0")
     made.result.overhead_us = 1234
     made.attempt.price = kit.PRICE
@@ -92,16 +94,14 @@ def test_a_call_to_a_model_without_a_price_says_so() -> None:
     assert made.answer_headers()["x-gateway-price"] == "unpriced"
 
 
-def test_our_own_limits_win() -> None:
-    made = call()
+def test_our_own_limits_win(made: Call) -> None:
     made.attempt.reply_headers = {"x-ratelimit-limit-requests": "1"}
     made.limits.headers = lambda: {"x-ratelimit-limit-requests": "9"}
     assert made.answer_headers()["x-ratelimit-limit-requests"] == "9"
 
 
 @pytest.mark.parametrize("value", ["käse", "\udcff", "a\r\nset-cookie: x", "\x00", "😀" * 1000])
-def test_headers_are_printable_ascii_whatever_a_name_or_an_upstream_says(value: str) -> None:
-    made = call()
+def test_headers_are_printable_ascii_whatever_a_name_or_an_upstream_says(made: Call, value: str) -> None:
     made.begin_attempt(kit.route(value, f"m={value}"), value)
     made.attempt.reply_headers = {"retry-after": value, "x-ratelimit-x": value, "x-request-id": value}
     assert all(header.isascii() and header.isprintable() for header in made.answer_headers().values())
@@ -151,15 +151,13 @@ async def test_whom_the_loss_of_a_client_ends(stream: bool, routed: bool, finish
     assert made.result.ended_by is (Outcome.CLIENT_CLOSED if ends else None)
 
 
-async def test_the_first_reason_to_end_stays() -> None:
-    made = call()
+async def test_the_first_reason_to_end_stays(made: Call) -> None:
     made.task = asyncio.get_running_loop().create_task(asyncio.sleep(3600))
     made.end(Outcome.TIMEOUT)
     made.end(Outcome.CANCELLED)
     assert (made.result.ended_by, made.task.cancelling()) == (Outcome.TIMEOUT, 1)
 
 
-def test_a_call_without_a_task_cannot_be_ended() -> None:
-    made = call()
+def test_a_call_without_a_task_cannot_be_ended(made: Call) -> None:
     made.end(Outcome.CANCELLED)
     assert made.result.ended_by is None

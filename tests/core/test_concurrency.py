@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 import pytest
 
@@ -23,6 +23,15 @@ async def lines() -> AsyncIterator[ConcurrencyLimiter]:
     made = ConcurrencyLimiter()
     yield made
     assert made._lines == {}  # noqa: SLF001 - an empty line would be a leak
+
+
+@pytest.fixture
+def one(lines: ConcurrencyLimiter) -> Iterator[ConcurrencyGate]:
+    """A gate whose only place is taken until the end."""
+    made = gate()
+    lines.enter([made])
+    yield made
+    lines.leave([made])
 
 
 async def turns() -> None:
@@ -56,9 +65,7 @@ async def test_a_gate_where_the_call_has_a_slot_is_not_full_for_it(lines: Concur
     lines.leave([one])
 
 
-async def test_places_go_to_who_came_first(lines: ConcurrencyLimiter) -> None:
-    one = gate()
-    lines.enter([one])
+async def test_places_go_to_who_came_first(lines: ConcurrencyLimiter, one: ConcurrencyGate) -> None:
     tasks = waiters(lines, [one], [one], [one])
     await turns()
     assert lines.waiting(one.key) == 3
@@ -67,12 +74,9 @@ async def test_places_go_to_who_came_first(lines: ConcurrencyLimiter) -> None:
         lines.leave([one])
         await turns()
         assert lines.slots_taken(one.key) == 1
-    lines.leave([one])
 
 
-async def test_a_call_that_leaves_the_queue_takes_no_slot(lines: ConcurrencyLimiter) -> None:
-    one = gate()
-    lines.enter([one])
+async def test_a_call_that_leaves_the_queue_takes_no_slot(lines: ConcurrencyLimiter, one: ConcurrencyGate) -> None:
     first, second = waiters(lines, [one], [one])
     await turns()
     first.cancel()
@@ -80,12 +84,11 @@ async def test_a_call_that_leaves_the_queue_takes_no_slot(lines: ConcurrencyLimi
     assert lines.waiting(one.key) == 1
     lines.leave([one])
     assert await second == one
-    lines.leave([one])
 
 
-async def test_a_call_that_is_cancelled_as_it_gets_a_slot_passes_it_on(lines: ConcurrencyLimiter) -> None:
-    one = gate()
-    lines.enter([one])
+async def test_a_call_that_is_cancelled_as_it_gets_a_slot_passes_it_on(
+    lines: ConcurrencyLimiter, one: ConcurrencyGate
+) -> None:
     first, second = waiters(lines, [one], [one])
     await turns()
     lines.leave([one])
@@ -93,7 +96,6 @@ async def test_a_call_that_is_cancelled_as_it_gets_a_slot_passes_it_on(lines: Co
     with pytest.raises(asyncio.CancelledError):
         await first
     assert await second == one
-    lines.leave([one])
 
 
 async def test_one_may_wait_at_several_and_takes_one_place(lines: ConcurrencyLimiter) -> None:
@@ -179,9 +181,7 @@ async def test_a_call_that_leaves_the_head_of_the_queue_lets_the_next_ones_in(li
     lines.leave([wide, wide])
 
 
-async def test_closing_ends_all_waits(lines: ConcurrencyLimiter) -> None:
-    one = gate()
-    lines.enter([one])
+async def test_closing_ends_all_waits(lines: ConcurrencyLimiter, one: ConcurrencyGate) -> None:
     tasks = waiters(lines, [one], [one])
     await turns()
     lines.close(Unavailable("stopping"))
@@ -190,7 +190,6 @@ async def test_closing_ends_all_waits(lines: ConcurrencyLimiter) -> None:
             await task
     with pytest.raises(Unavailable):
         await lines.wait([one])
-    lines.leave([one])
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -59,6 +59,7 @@ class Turns:
 @pytest.fixture
 def up(rig: Rig) -> Rig:
     rig.grant(10**15)
+    rig.channel()
     rig.upstreams.on("up", lambda: FakeReply(whole()))
     return rig
 
@@ -91,14 +92,12 @@ async def test_a_large_body_is_sent_whole_with_its_length(up: Rig, shape: str, o
 
 
 async def test_an_unedited_body_is_not_copied(up: Rig) -> None:
-    up.channel()
     data = BODIES["an image"]
     await up.run(data)
     assert up.upstreams.asked[0][1].body is data
 
 
 async def test_errors_are_those_of_a_small_one(up: Rig) -> None:
-    up.channel()
     for data, error in {
         b"[" + body(SHAPES["an image"]) + b"]": BadRequest,
         body(SHAPES["an image"])[:-1]: BadRequest,
@@ -145,7 +144,6 @@ class Held:
 
 
 async def test_a_client_that_leaves_while_its_body_is_read_is_not_waited_for(up: Rig) -> None:
-    up.channel()
     held = Held(up)
     task = asyncio.ensure_future(up.run(BODIES["an image"]))
     await until(lambda: up.client.on_gone)
@@ -185,7 +183,6 @@ async def test_a_call_that_is_cancelled_while_the_end_of_its_answer_is_read_pays
 
 
 async def test_a_gateway_that_stops_meanwhile_takes_it_no_more(up: Rig) -> None:
-    up.channel()
     held = Held(up)
     task = asyncio.ensure_future(up.run(BODIES["an image"]))
     await until(lambda: up.client.on_gone)
@@ -205,7 +202,6 @@ async def test_an_ordinary_body_is_read_at_once(up: Rig, size: int, monkeypatch:
         return parse_large(api, request)
 
     monkeypatch.setattr("gateway.core.pipeline.parse_large", seen)
-    up.channel()
     data = body(b'"' + b"x" * (size - len(body(b'""'))) + b'"')
     await up.run(data)
     assert read == ([] if size == LARGE else [size])
@@ -241,7 +237,6 @@ async def test_no_quote_of_it_is_kept(up: Rig, size: int) -> None:
 
 @pytest.mark.parametrize("size", [LARGE, 3 * MIB])
 async def test_no_identifier_from_it_is_passed_on(up: Rig, size: int) -> None:
-    up.channel()
     plan = "plan-4711-at-noon-behind-the-mill"
     error = {"message": "it broke", "type": "invalid_request_error", "param": None, "code": plan}
     up.upstreams.on("up", lambda: FakeReply(json.dumps({"error": error}).encode(), status=400))
@@ -298,7 +293,6 @@ async def test_an_answer_that_came_is_charged_when_its_call_ends_while_it_is_wri
 
 
 async def test_an_attempt_is_noted_whose_client_leaves_while_its_error_is_read(up: Rig) -> None:
-    up.channel()
     held: list[Held] = []
     asked = asyncio.Event()
     reply = FakeReply(error_body(), status=400)

@@ -37,6 +37,11 @@ class Machine:
         self.size, self.free = self.size - self.free, 0
 
 
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
 class Kept:
     """An object that may refer to itself."""
 
@@ -44,8 +49,7 @@ class Kept:
 
 
 @pytest.mark.parametrize(("mib", "refused"), [(1023, False), (1024, True), (1025, True)])
-def test_above_its_limit_no_further_call_is_taken(mib: int, refused: bool) -> None:
-    machine = Machine()
+def test_above_its_limit_no_further_call_is_taken(machine: Machine, mib: int, refused: bool) -> None:
     machine.size = mib * MIB
     if not refused:
         machine.pressure.check(0.0)
@@ -55,15 +59,13 @@ def test_above_its_limit_no_further_call_is_taken(mib: int, refused: bool) -> No
     assert (caught.value.code, caught.value.retry_after_s) == ("out_of_memory", 1.0)
 
 
-def test_what_is_free_is_given_back_before_a_call_is_refused() -> None:
-    machine = Machine()
+def test_what_is_free_is_given_back_before_a_call_is_refused(machine: Machine) -> None:
     machine.size, machine.free = 1500 * MIB, 600 * MIB
     machine.pressure.check(0.0)
     assert machine.size == 900 * MIB
 
 
-def test_what_only_the_garbage_collector_can_free_is_freed_before_a_call_is_refused() -> None:
-    machine = Machine()
+def test_what_only_the_garbage_collector_can_free_is_freed_before_a_call_is_refused(machine: Machine) -> None:
     kept = Kept()
     weakref.finalize(kept, setattr, machine, "size", 10 * MIB)
     kept.ring, machine.size = kept, 2000 * MIB
@@ -72,31 +74,27 @@ def test_what_only_the_garbage_collector_can_free_is_freed_before_a_call_is_refu
     assert machine.size == 10 * MIB
 
 
-def test_what_is_free_is_given_back_when_it_is_quiet() -> None:
-    machine = Machine()
+def test_what_is_free_is_given_back_when_it_is_quiet(machine: Machine) -> None:
     machine.size, machine.free = 300 * MIB, 200 * MIB
     machine.calls.clear()
     machine.pressure.relax()
     assert machine.size == 100 * MIB
 
 
-def test_a_lonely_call_is_taken_at_any_size() -> None:
-    machine = Machine()
+def test_a_lonely_call_is_taken_at_any_size(machine: Machine) -> None:
     machine.size = 4096 * MIB
     machine.calls.clear()
     machine.pressure.check(0.0)
 
 
-def test_it_is_looked_at_once_a_second() -> None:
-    machine = Machine()
+def test_it_is_looked_at_once_a_second(machine: Machine) -> None:
     machine.looks = 0
     for step in range(40):
         machine.pressure.check(step / 10)
     assert machine.looks == 4
 
 
-def test_calls_are_accepted_again_when_it_is_over() -> None:
-    machine = Machine()
+def test_calls_are_accepted_again_when_it_is_over(machine: Machine) -> None:
     machine.size = 2048 * MIB
     with pytest.raises(Unavailable):
         machine.pressure.check(0.0)

@@ -27,6 +27,11 @@ def keyed(name: str = "a", **fields: Any) -> Route:
 
 
 @pytest.fixture
+def made() -> Route:
+    return keyed()
+
+
+@pytest.fixture
 def health(mono: Mono) -> ChannelHealth:
     return ChannelHealth(mono, lambda: None)
 
@@ -35,8 +40,7 @@ def limit(health: ChannelHealth, key: Route, seconds: float) -> None:
     health.note_failure(key.key_id, FailureKind.RATE, "429", seconds)
 
 
-def test_each_key_is_a_way_of_its_own() -> None:
-    made = keyed()
+def test_each_key_is_a_way_of_its_own(made: Route) -> None:
     assert [(one.channel.key, one.channel.keys, one.key_name) for one in made.keys] == [
         (THREE[0], (), "1 …aaaa"),
         (THREE[1], (), "2 …bbbb"),
@@ -55,8 +59,7 @@ def test_keys_share_alike(health: ChannelHealth) -> None:
     assert all(abs(count - 3000) < 150 for count in counts.values())
 
 
-def test_a_paused_key_is_left_out_and_its_channel_is_not(health: ChannelHealth) -> None:
-    made = keyed()
+def test_a_paused_key_is_left_out_and_its_channel_is_not(made: Route, health: ChannelHealth) -> None:
     limit(health, made.keys[0], 30)
     assert health.state(made.channel).name == "ok"
     assert {choose_key(made, NONE, health, lambda n, t=t: t % n).key_name[0] for t in range(9)} == {"2", "3"}  # type: ignore[misc]
@@ -72,16 +75,14 @@ def test_with_all_keys_paused_the_channel_is_paused_as_long_as_the_first_to_retu
     assert (chosen.route, chosen.paused) == (made.keys[1], True)
 
 
-def test_with_all_keys_refused_the_channel_needs_attention(health: ChannelHealth) -> None:
-    made = keyed()
+def test_with_all_keys_refused_the_channel_needs_attention(made: Route, health: ChannelHealth) -> None:
     for one in made.keys:
         health.note_failure(one.key_id, FailureKind.AUTH, "refused")
     assert health.state(made.channel).name == "attention"
     assert choose([made], NONE, health, lambda _: 0).route is None
 
 
-def test_a_paused_channel_with_all_keys_refused_is_not_called(health: ChannelHealth) -> None:
-    made = keyed()
+def test_a_paused_channel_with_all_keys_refused_is_not_called(made: Route, health: ChannelHealth) -> None:
     for _ in range(3):
         health.note_failure(made.channel.id, FailureKind.SERVER, "503")
     for one in made.keys:
@@ -92,8 +93,7 @@ def test_a_paused_channel_with_all_keys_refused_is_not_called(health: ChannelHea
     assert (chosen.route, [skip.rule for skip in chosen.skipped]) == (None, ["attention"])
 
 
-def test_tried_keys_are_not_tried_again(health: ChannelHealth) -> None:
-    made = keyed()
+def test_tried_keys_are_not_tried_again(made: Route, health: ChannelHealth) -> None:
     two = frozenset(one.key_id for one in made.keys[:2])
     assert choose([made], two, health, lambda _: 0).route == made.keys[2]
     limit(health, made.keys[2], 15)
@@ -106,8 +106,7 @@ def test_tried_keys_are_not_tried_again(health: ChannelHealth) -> None:
         health.clear(made.channel.id)  # as another call does that finds them good meanwhile
 
 
-def test_a_half_open_key_takes_one_trial(health: ChannelHealth, mono: Mono) -> None:
-    made = keyed()
+def test_a_half_open_key_takes_one_trial(made: Route, health: ChannelHealth, mono: Mono) -> None:
     limit(health, made.keys[0], 10)
     mono.now += 10
     with health.trying(made.channel.id, made.keys[0].key_id):

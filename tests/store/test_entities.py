@@ -65,14 +65,17 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "config.json"
 
 
-def test_a_new_configuration_has_its_defaults_and_a_file(path: Path) -> None:
-    entities = Entities(path)
+@pytest.fixture
+def entities(path: Path) -> Entities:
+    return Entities(path)
+
+
+def test_a_new_configuration_has_its_defaults_and_a_file(entities: Entities, path: Path) -> None:
     assert (entities.registry.account, entities.registry.settings, entities.granted) == (Account(), Settings(), 0)
     assert path.exists()
 
 
-def test_everything_comes_back_as_it_was_put(path: Path) -> None:
-    entities = Entities(path)
+def test_everything_comes_back_as_it_was_put(entities: Entities, path: Path) -> None:
     entities.apply(ALL)
     told = list[str]()
     again = Entities(path, report=told.append)
@@ -88,8 +91,7 @@ def test_stock_tinydb_reads_it(path: Path) -> None:
         assert (found["limits"], found.doc_id) == ({"rpm": 3}, 1)
 
 
-def test_the_last_of_several_changes_of_one_entity_counts(path: Path) -> None:
-    entities = Entities(path)
+def test_the_last_of_several_changes_of_one_entity_counts(entities: Entities, path: Path) -> None:
     entities.apply(ALL)
     entities.apply([Change("groups", "default", None), Change("groups", "default", Group(name="default", note="x"))])
     assert entities.registry.groups == {"default": Group(name="default", note="x")}
@@ -114,8 +116,7 @@ def test_a_change_that_makes_no_sense_changes_nothing(path: Path, table: Any, ke
     assert (entities.registry, Entities(path).registry) == (before, before)
 
 
-def test_a_disk_that_refuses_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entities = Entities(path)
+def test_a_disk_that_refuses_changes_nothing(entities: Entities, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = entities.registry
     monkeypatch.setattr(files, "replace", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "full")))
     with pytest.raises(Unavailable, match="full"):
@@ -157,8 +158,7 @@ def test_a_damaged_configuration_is_refused_and_left_alone(path: Path, text: str
     assert caught.value.message.count(str(path)) == 1
 
 
-def test_a_configuration_cut_anywhere_is_refused_with_the_way_back(path: Path) -> None:
-    entities = Entities(path)
+def test_a_configuration_cut_anywhere_is_refused_with_the_way_back(entities: Entities, path: Path) -> None:
     entities.apply(ALL[:4])
     entities.apply(ALL[4:])
     data = path.read_bytes()
@@ -230,8 +230,7 @@ def test_an_edited_configuration_is_checked_and_left_as_it_is(path: Path) -> Non
     assert not list(path.parent.glob("*.changed"))
 
 
-def test_a_change_by_another_program_is_adopted_and_noticed(path: Path) -> None:
-    entities = Entities(path)
+def test_a_change_by_another_program_is_adopted_and_noticed(entities: Entities, path: Path) -> None:
     entities.apply(ALL)
     path.write_bytes(path.read_bytes().replace(b'"nanos":1000000000000000', b'"nanos":1000000000000001'))
     left = path.read_bytes()

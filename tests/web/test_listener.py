@@ -148,6 +148,11 @@ class Held:
         return Response(await request.content.read() or b"{}")
 
 
+@pytest.fixture
+def held() -> Held:
+    return Held()
+
+
 async def test_an_idle_connection_is_closed_at_once() -> None:
     async with opened(quick) as (client, listener):
         fresh, kept, half = [await client.connect() for _ in range(3)]
@@ -160,8 +165,7 @@ async def test_an_idle_connection_is_closed_at_once() -> None:
                 await peer.gone.wait()
 
 
-async def test_a_connection_that_comes_late_is_closed_as_well() -> None:
-    held = Held()
+async def test_a_connection_that_comes_late_is_closed_as_well(held: Held) -> None:
     async with opened(held) as (client, listener):
         await client.send(client.request("GET", "/"))
         await held.asked.wait()
@@ -186,8 +190,7 @@ def leaving(listener: Listener) -> bool:
     return all(isinstance(each, Connection) and each.closing for each in listener.connections)
 
 
-async def test_an_answer_that_is_owed_says_that_it_is_the_last() -> None:
-    held = Held()
+async def test_an_answer_that_is_owed_says_that_it_is_the_last(held: Held) -> None:
     async with opened(held) as (client, listener):
         peer = await client.send(client.request("GET", "/") * 2)
         await held.asked.wait()
@@ -197,8 +200,7 @@ async def test_an_answer_that_is_owed_says_that_it_is_the_last() -> None:
     assert (answer.body, answer.head.get("connection"), bytes(peer.buffer)) == (b"{}", "close", b"")
 
 
-async def test_a_stream_that_had_begun_ends_properly_and_its_connection_behind_it() -> None:
-    held = Held()
+async def test_a_stream_that_had_begun_ends_properly_and_its_connection_behind_it(held: Held) -> None:
     async with opened(held) as (client, listener):
         peer = await client.send(client.request("GET", "/stream"))
         await held.asked.wait()
@@ -207,8 +209,7 @@ async def test_a_stream_that_had_begun_ends_properly_and_its_connection_behind_i
             await peer.gone.wait()
 
 
-async def test_a_body_on_its_way_is_taken_and_answered() -> None:
-    held = Held()
+async def test_a_body_on_its_way_is_taken_and_answered(held: Held) -> None:
     async with opened(held) as (client, listener):
         peer = await client.send(client.request("POST", "/body", b"12345678")[:-4])
         await held.asked.wait()
@@ -232,8 +233,7 @@ async def test_an_answer_on_its_way_arrives_whole() -> None:
             await peer.gone.wait()
 
 
-async def test_what_is_still_there_when_the_time_is_over_is_cut() -> None:
-    held = Held()
+async def test_what_is_still_there_when_the_time_is_over_is_cut(held: Held) -> None:
     async with opened(held) as (client, listener):
         peer = await client.send(client.request("GET", "/"))
         await held.asked.wait()
