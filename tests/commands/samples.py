@@ -107,7 +107,6 @@ PRICE = PriceView(
     model="gpt-4o",
     input=Nanos(2_500_000_000),
     cached_input=Nanos(1_250_000_000),
-    cache_write=None,
     output=Nanos(10_000_000_000),
     per_call=Nanos(0),
     free=False,

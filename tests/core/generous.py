@@ -1,11 +1,12 @@
 """Generous: an upstream of all channels that gives and bills all the output that the request it received allows."""
 
 import json
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from gateway.domain.channel import Channel
 from gateway.domain.order import PreparedRequest
-from tests.core.ends import FakeReply, error_body
+from tests.core.ends import FakeReply, FakeUpstreams, error_body
 from tests.fakes.obedient import answer_to, spent_for
 from tests.fakes.replies import Doc
 
@@ -23,6 +24,10 @@ class GenerousUpstream:
         """Names of channels that fail."""
         self.bounded = False
         """The last request had a cap."""
+
+    def at(self, channel: Channel, upstreams: FakeUpstreams) -> Callable[[], FakeReply]:
+        """What answers the newest request, if it went to this channel."""
+        return lambda: self.reply(channel, upstreams.asked[-1][1])
 
     def reply(self, channel: Channel, prepared: PreparedRequest) -> FakeReply:
         if channel.name in self.broken:

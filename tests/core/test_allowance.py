@@ -342,8 +342,7 @@ def test_names_that_a_dialect_puts_beside_results_are_held_for() -> None:
 async def test_calls_with_two_caps_spend_no_more_than_there_is(rig: Rig) -> None:
     """Fifty at once, against two cents: each may cost half a dollar."""
     up = rig.channel()
-    upstream = GenerousUpstream()
-    rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
+    rig.upstreams.on("up", GenerousUpstream().at(up, rig.upstreams))
     rig.grant(DOLLAR // 50 - rig.books.available())
     calls = [rig.start(max_completion_tokens=1, max_tokens=50_000) for _ in range(50)]
     found = await asyncio.gather(*calls, return_exceptions=True)
@@ -391,7 +390,7 @@ async def test_a_cap_that_the_gateway_chooses_is_one_that_the_hold_pays_for(
     up = rig.channel(dialect=dialect)
     rig.put("channels", up.id, msgspec.structs.replace(up, models=(ServedModel(name="m", upstream=upstream_name),)))
     upstream = GenerousUpstream()
-    rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
+    rig.upstreams.on("up", upstream.at(up, rig.upstreams))
     rig.grant(DOLLAR // 20 - rig.books.available())
     answered = await rig.call(**fields)
     (record,) = rig.records
@@ -405,8 +404,7 @@ async def test_a_cap_that_the_gateway_chooses_is_one_that_the_hold_pays_for(
 async def test_a_cap_that_would_be_too_small_to_be_of_use_is_not_chosen(fields: dict[str, Any], rig: Rig) -> None:
     """Anthropic requires a budget for thinking that is smaller than the cap."""
     up = rig.channel(dialect=Dialect.ANTHROPIC)
-    upstream = GenerousUpstream()
-    rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
+    rig.upstreams.on("up", GenerousUpstream().at(up, rig.upstreams))
     need = needed((up, ServedModel(name="m")), **fields)
     assert (need.capped, need.minimum) == (0, 3024 if fields else 1024)
     rig.grant(need.min_nanos - 1 - rig.books.available())
@@ -420,8 +418,7 @@ async def test_a_cap_that_would_be_too_small_to_be_of_use_is_not_chosen(fields: 
 async def test_a_limit_lowers_the_cap_in_the_request_which_is_reported(rig: Rig) -> None:
     up = rig.channel()
     rig.put("channels", up.id, msgspec.structs.replace(up, models=(ServedModel(name="m", max_output=100),)))
-    upstream = GenerousUpstream()
-    rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
+    rig.upstreams.on("up", GenerousUpstream().at(up, rig.upstreams))
     answered = await rig.call(max_tokens=50_000)
     assert msgspec.json.decode(rig.upstreams.asked[-1][1].body)["max_tokens"] == 100
     assert answered.headers["x-gateway-output-limit"] == "100"
@@ -441,9 +438,9 @@ def _thoughtful_reply(id: str) -> FakeReply:
 async def test_thoughts_that_are_put_back_into_a_request_are_held_for(times: int, rig: Rig) -> None:
     """Anthropic wants them back with the tool's result; the client has dropped them, and may write names in escapes."""
     up = rig.channel(dialect=Dialect.ANTHROPIC)
-    upstream, ids = GenerousUpstream(), [f"call_{number}" for number in range(times)]
+    ids = [f"call_{number}" for number in range(times)]
     thoughtful = [partial(_thoughtful_reply, id) for id in ids]
-    rig.upstreams.on("up", *thoughtful, lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
+    rig.upstreams.on("up", *thoughtful, GenerousUpstream().at(up, rig.upstreams))
     turns: list[Any] = [*kit.MESSAGES]
     for id in ids:
         await rig.call(tools=[TOOL])

@@ -140,7 +140,7 @@ class StorelessGateway(GenerousUpstream):
         health = ChannelHealth(clock.mono, lambda: None)
         self.attempts = new_attempts(self.upstreams, health, self.limiter, progress, clock)
         for made in catalog.registry.channels.values():
-            self.upstreams.on(made.name, lambda made=made: self.reply(made, self.upstreams.asked[-1][1]))  # type: ignore[misc]
+            self.upstreams.on(made.name, self.at(made, self.upstreams))
 
     async def spend(
         self, request: dict[str, Any], left: tuple[int, int] | None = None, api: InboundApi = CHAT

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import json
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ import pytest
 from gateway.core.quota import ModelNeed, need_of
 from gateway.domain.budget import Budget
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect, Overrides
+from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import NoChannel, QuotaExceeded, UpstreamError
 from gateway.domain.group import Fallback, Group
 from gateway.domain.limits import Limits
@@ -28,10 +27,6 @@ CENT = DOLLAR // 100
 LEFT_OUT = "fallback claude: too little money or tokens left for it"
 
 
-def answer_of(rig: Rig, upstream: GenerousUpstream, made: Channel) -> Callable[[], FakeReply]:
-    return lambda: upstream.reply(made, rig.upstreams.asked[-1][1])
-
-
 def three_models(rig: Rig, money: int, *, broken: tuple[str, ...] = ()) -> None:
     """Model m at 10 dollars per million output tokens; a Claude model at 25 and one at 5 may answer for it."""
     upstream = GenerousUpstream()
@@ -39,7 +34,7 @@ def three_models(rig: Rig, money: int, *, broken: tuple[str, ...] = ()) -> None:
     rig.put("groups", "home", Group(name="home", fallbacks=(Fallback(model="m", to=("claude", "small")),)))
     for name, dollars in (("m", 10), ("claude", 25), ("small", 5)):
         made = rig.channel(name, name, dialect=Dialect.ANTHROPIC if name == "claude" else Dialect.OPENAI)
-        rig.upstreams.on(name, answer_of(rig, upstream, made))
+        rig.upstreams.on(name, upstream.at(made, rig.upstreams))
         rig.put("prices", name, msgspec.structs.replace(kit.PRICE, model=name, output=Nanos(dollars * DOLLAR)))
     rig.grant(money - rig.books.available())
 
@@ -90,7 +85,7 @@ async def test_an_expensive_fallback_that_fits_is_kept_and_held_for(rig: Rig) ->
     three_models(rig, 2 * CENT, broken=("m",))
     rig.put("groups", "home", Group(name="home", fallbacks=(Fallback(model="m", to=("claude", "middle", "small")),)))
     made = rig.channel("middle", "middle")
-    rig.upstreams.on("middle", answer_of(rig, GenerousUpstream(), made))
+    rig.upstreams.on("middle", GenerousUpstream().at(made, rig.upstreams))
     rig.put("prices", "middle", msgspec.structs.replace(kit.PRICE, model="middle", output=Nanos(15 * DOLLAR)))
     await rig.call(max_tokens=900)
     assert rig.upstreams.order == ["m", "m", "middle"]

@@ -187,7 +187,6 @@ def test_a_file_that_an_editor_saves_while_it_grows_keeps_its_sums(tmp_path: Pat
     again = reopened(tmp_path)
     assert sums_of(again, "app").total.cost == sum(1000 + i for i in range(20 + later))
     assert (again.count, len(again.find(limit=99))) == (left + later, left + later)
-    again.log.close()
 
 
 def test_old_segments_are_deleted_and_their_sums_stay(tmp_path: Path) -> None:

@@ -352,4 +352,3 @@ def test_members_that_a_newer_version_gives_attempts_are_not_those_of_the_call(t
     again = log_of(tmp_path)
     found = again.search(parse(words, NOW), limit=9, deadline=SearchDeadline())[0]
     assert [call.id for call in found] == [call.id for call in reversed(calls)]
-    again.log.close()

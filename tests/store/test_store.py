@@ -43,7 +43,6 @@ def test_what_was_settled_is_there_after_the_next_start(home: Path) -> None:
     assert again.calls.find(limit=99) == settled[::-1]
     assert again.books.balance() == settled[-1].balance
     assert verify(again).equal
-    again.close()
 
 
 def test_a_second_writer_is_refused_until_the_first_is_done(home: Path) -> None:
@@ -89,7 +88,6 @@ def test_a_lost_configuration_can_be_brought_back_as_the_message_says(home: Path
     (home / "config.json").write_bytes((home / "config.old.json").read_bytes())
     again = store_of(home)
     assert again.books.balance() == 10 * DOLLAR
-    again.close()
 
 
 @pytest.mark.parametrize("name", ["config.json", "usage/ledger.json", "usage/calls-20251120-0000.json"])
@@ -123,7 +121,6 @@ def test_repairs_are_reported(home: Path) -> None:
         "running when the gateway died: 1",
     ]
     assert [text for text, note in zip(told, again.notes, strict=True) if text in note] == told
-    again.close()
 
 
 def test_records_are_kept_as_long_as_the_settings_say(home: Path) -> None:
@@ -138,7 +135,6 @@ def test_records_are_kept_as_long_as_the_settings_say(home: Path) -> None:
     again = store_of(home, clock=T0 + 33 * DAY_MS)
     assert (again.calls.get(calls[0].id), again.books.spent(("account", "")).calls) == (None, 5)
     assert verify(again).equal
-    again.close()
 
 
 def test_a_clock_that_was_ahead_for_a_day_deletes_no_records(home: Path) -> None:
@@ -162,7 +158,6 @@ def test_a_last_sync_that_fails_is_reported_and_the_lock_is_let_go(home: Path, m
             store.close()
     again = store_of(home)
     assert again.calls.count == 1
-    again.close()
 
 
 def test_errors_of_the_store_have_codes_of_their_own() -> None:

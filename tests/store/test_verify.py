@@ -124,7 +124,6 @@ def test_a_deleted_segment_that_was_not_sealed_is_missed(home: Path) -> None:
     verdict = verify(again)
     assert verdict.equal
     assert f"{segments(home / 'usage')[1].name}: records 13 to 24 are missing before 25" in verdict.damage[0]
-    again.close()
 
 
 def test_a_missing_call_is_found(store: Store, home: Path) -> None:

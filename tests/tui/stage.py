@@ -236,7 +236,6 @@ def token(name: str, **changes: Any) -> TokenView:
         "held_nanos": Nanos(0),
         "budgets": [budget(12.4, 20)],
         "limits": Limits(rpm=60, tpm=200_000, concurrent=8),
-        "models": [],
         "sees": list(PRICES),
     }
     return TokenView(**_exact(fields | changes))
@@ -245,7 +244,6 @@ def token(name: str, **changes: Any) -> TokenView:
 def group(name: str, **changes: Any) -> GroupView:
     fields: dict[str, Any] = {
         "name": name,
-        "models": [],
         "sees": list(PRICES),
         "limits": Limits(rpm=120),
         "budgets": [budget(16.4, 40)],
@@ -290,7 +288,6 @@ def model(known: str, **changes: Any) -> ModelView:
         model=known,
         input=listed.input,
         cached_input=listed.cached_input,
-        cache_write=None,
         output=listed.output,
         per_call=Nanos(0),
         free=listed.free,
