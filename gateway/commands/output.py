@@ -54,7 +54,9 @@ class ListColumn(msgspec.Struct, frozen=True):
         """Returns a cell with exactly this width, or longer if it may not be cut."""
         if self.kind == "number":
             return " " * (width - cell_len(text)) + text
-        shown = pad((cut_middle if self.kind == "name" else cut)(text, width) if self.elastic else text, width)
+        if self.elastic:
+            text = cut_middle(text, width) if self.kind == "name" else cut(text, width)
+        shown = pad(text, width)
         return coloured_state(shown) if self.kind == "state" else shown
 
 

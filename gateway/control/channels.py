@@ -16,7 +16,7 @@ from gateway.control.vendor_prices import new_prices, with_known_prices
 from gateway.control.views import channel_view, price_view
 from gateway.core.auth import new_id
 from gateway.core.model_prices import set_by_owner
-from gateway.core.offered_models import with_selected
+from gateway.core.offered_models import fit_to_patterns
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, UpstreamModels
 from gateway.domain.errors import BadRequest, NotFound, UpstreamError
@@ -68,7 +68,7 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
     edited = patch(old, edit.patch, types_of(ChannelFields) | {"dialect": Dialect})
     if edited.preset != old.preset:
         validation.check_preset(edited.preset)
-    edited = with_selected(old, _with_matching_url(edited, old), sends_patterns="patterns" in edit.patch)
+    edited = fit_to_patterns(old, _with_matching_url(edited, old), sends_patterns="patterns" in edit.patch)
     return old.name, await _changes_to_save(edits, edited, old)
 
 
@@ -259,7 +259,7 @@ async def view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
 
 def _check(edits: ConfigEdits, channel: Channel) -> Channel:
     """Returns the channel with its URL and options normalized. Raises BadRequest, and Conflict for a used name."""
-    validation.check_named("channels", channel, edits.registry)
+    validation.check_named_entity("channels", channel, edits.registry)
     url = checked_base_url(channel.base_url) if channel.dialect.info.needs_url else ""
     return msgspec.structs.replace(channel, base_url=url, options=mock.with_stored_names(channel.options))
 

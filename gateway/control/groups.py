@@ -20,7 +20,7 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """POST /groups: add a group with these fields; ``name`` is required."""
     values = fields(await request.read(), types_of(GroupFields), "name")
     group = Group(id=group_id(values["name"], edits.registry.groups), created=edits.now, **values)
-    validation.check_named("groups", group, edits.registry)
+    validation.check_named_entity("groups", group, edits.registry)
     done, undone = f"added group '{group.name}'", f"group '{group.name}' is removed"
     await edits.commit(done, undone, Change("groups", group.name, group))
     return group_view(edits.engine, group)
@@ -32,7 +32,7 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
     if edit.patch is None:
         return old.name, _removal_changes(edits, old, edit.move)
     group = patch(old, edit.patch, types_of(GroupFields))
-    validation.check_named("groups", group, registry)
+    validation.check_named_entity("groups", group, registry)
     if group.name == old.name:
         return old.name, [Change("groups", group.name, group)]
     moves = _moves(registry, old.name, group.name)

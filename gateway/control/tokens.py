@@ -39,7 +39,7 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
         temporary=edits.source.runs_program,
     )
     token = patch(blank, await request.read(), types_of(TokenFields), "name")
-    validation.check_named("tokens", token, edits.registry)
+    validation.check_named_entity("tokens", token, edits.registry)
     changes = [Change("tokens", token.id, token), *(_expired_removals(edits) if token.temporary else ())]
     await edits.commit(f"added token '{token.name}'", f"token '{token.name}' is removed", *changes)
     return NewToken(key=key, token=token_view(edits.engine, token))
@@ -51,7 +51,7 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
     if edit.patch is None:
         return old.name, _removal_changes(edits, old)
     token = patch(old, edit.patch, types_of(TokenFields))
-    validation.check_named("tokens", token, edits.registry)
+    validation.check_named_entity("tokens", token, edits.registry)
     return old.name, [Change("tokens", token.id, token), *_keyless_changes(edits, old.name, token.name)]
 
 

@@ -53,7 +53,7 @@ def check_entity(table: Table, entity: Any, registry: Registry) -> None:
         _CHECKS[table](entity, registry)
 
 
-def check_named(table: Literal["tokens", "groups", "channels"], entity: Any, registry: Registry) -> None:
+def check_named_entity(table: Literal["tokens", "groups", "channels"], entity: Any, registry: Registry) -> None:
     """Check an entity and its name. Raises Conflict if another one has this name, or has it as its id."""
     check_entity(table, entity, registry)
     for key, other in getattr(registry, table).items():

@@ -26,7 +26,7 @@ def offered_models(channel: Channel, listed: tuple[ServedModel, ...], now: Milli
     return msgspec.structs.replace(channel, models=(*named, *selected))
 
 
-def with_selected(before: Channel, after: Channel, *, sends_patterns: bool) -> Channel:
+def fit_to_patterns(before: Channel, after: Channel, *, sends_patterns: bool) -> Channel:
     """Returns the edited channel. Models are fixed if it has no patterns, or if they have names of their own.
 
     If the edit leaves out models that patterns had selected, the patterns that it sends may select them again. An edit

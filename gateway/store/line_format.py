@@ -67,7 +67,7 @@ def join_lines(lines: Iterable[bytes], *, first: bool) -> bytes:
 
 
 def file_with(first_line: bytes, lines: Sequence[bytes]) -> bytes:
-    """Returns a whole file."""
+    """Returns the bytes of a file with these lines."""
     return first_line + (join_lines(lines, first=True) if lines else b"") + TAIL
 
 

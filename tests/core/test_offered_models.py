@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gateway.core.offered_models import newly_listed, offered_models, with_selected
+from gateway.core.offered_models import fit_to_patterns, newly_listed, offered_models
 from gateway.domain.channel import Channel, ServedModel, UpstreamModels
 from gateway.domain.price import UpstreamPrices
 from gateway.domain.units import Millis, Nanos
@@ -56,7 +56,7 @@ def test_what_the_upstream_reports_is_shown_beside_a_mapped_name() -> None:
 
 def test_what_the_owner_takes_away_stays_out() -> None:
     before = offered_models(up("*"), LIST, NOW)
-    after = with_selected(before, replace(before, models=before.models[:1]), sends_patterns=False)
+    after = fit_to_patterns(before, replace(before, models=before.models[:1]), sends_patterns=False)
     assert after.patterns == ("*", "!gpt-5-preview", "!o3")
     assert names(offered_models(after, LIST, NOW)) == ["gpt-5"]
 
@@ -64,23 +64,25 @@ def test_what_the_owner_takes_away_stays_out() -> None:
 def test_patterns_that_are_sent_decide_on_the_models_that_patterns_had_selected() -> None:
     named = ServedModel(name="o3", upstream="gpt-5")
     before = offered_models(up("*"), LIST, NOW)
-    after = with_selected(before, replace(before, models=(named,)), sends_patterns=True)
+    after = fit_to_patterns(before, replace(before, models=(named,)), sends_patterns=True)
     assert (after.patterns, after.models) == (("*",), (named, *before.models[:2]))
-    fewer = with_selected(before, replace(before, models=(), patterns=("*", "!o3")), sends_patterns=True)
+    fewer = fit_to_patterns(before, replace(before, models=(), patterns=("*", "!o3")), sends_patterns=True)
     assert fewer.models == before.models[:2]
 
 
 def test_without_patterns_the_models_are_fixed() -> None:
     before = offered_models(up("*"), LIST, NOW)
-    after = with_selected(before, replace(before, patterns=()), sends_patterns=True)
+    after = fit_to_patterns(before, replace(before, patterns=()), sends_patterns=True)
     assert [(model.name, model.live) for model in after.models] == [(model.name, False) for model in LIST]
-    chosen = with_selected(before, replace(before, models=(ServedModel(name="o3"),), patterns=()), sends_patterns=True)
+    chosen = fit_to_patterns(
+        before, replace(before, models=(ServedModel(name="o3"),), patterns=()), sends_patterns=True
+    )
     assert names(chosen) == ["o3"]
 
 
 def test_a_model_that_was_mapped_by_hand_is_the_owner_s() -> None:
     before = up("*", models=(ServedModel(name="o3", upstream="gpt-5", live=True), ServedModel(name="gpt-5", live=True)))
-    assert [model.live for model in with_selected(before, before, sends_patterns=False).models] == [False, True]
+    assert [model.live for model in fit_to_patterns(before, before, sends_patterns=False).models] == [False, True]
 
 
 def test_a_list_tells_what_is_new_and_gone_until_it_changes_again() -> None:

@@ -140,11 +140,10 @@ def series_table(plan: ChartPlan, rows: Sequence[SeriesRow], columns: SeriesColu
     lines = [content(*head).rstrip()]
     for row in rows:
         is_chosen = row.key == chosen
-        has_colour = (
-            row.series >= 0 and not plan.measure.lines
-        )  # lines of times have the colours of p50, p95 and the average
-        mark = (glyphs.FILLS[row.series] if plan.patterns else glyphs.SQUARE) if has_colour else " "
-        colour = f"chart{row.series + 1}" if has_colour else ""
+        mark, colour = " ", ""
+        if row.series >= 0 and not plan.measure.lines:  # lines of times have the colours of p50, p95 and the average
+            mark = glyphs.FILLS[row.series] if plan.patterns else glyphs.SQUARE
+            colour = f"chart{row.series + 1}"
         tones = {"share": "dim", "trend": colour or "dim"}
         parts: list[Part] = [(f" {glyphs.RUNNING if is_chosen else ' '}", "key"), (mark, colour)]
         for column in columns:
