@@ -127,6 +127,8 @@ def test_rates_that_a_new_price_does_not_have_any_more_are_named() -> None:
     kept = {**OFFERED, "GET /prices": [full], f"PUT /prices/{quote(PRICE.model)}": full}
     ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", answers=kept)
     assert "no longer has" not in ran.err
+    made_free = {**OFFERED, "GET /prices": [full], f"PUT /prices/{quote(PRICE.model)}": bare}
+    assert "no longer has" not in run("price", "set", PRICE.model, "--free", answers=made_free).err
 
 
 def test_longer_inputs_may_cost_something_else() -> None:

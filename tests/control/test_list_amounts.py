@@ -1,9 +1,11 @@
 """Prices with days, hours, variants and further rates, as the price list has them; in dollars."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from genai_prices.types import ClauseEquals, ConditionalPrice, ModelInfo, ModelPrice, StartDateConstraint
 
 from gateway.control.list_amounts import list_date, list_price
 from gateway.control.list_rows import ListNames
@@ -50,6 +52,39 @@ def test_a_rise_takes_effect_on_its_day() -> None:
     argon = price(GOOGLE, "gemini-4-argon")
     assert paid(argon, at("2026-11-30 23:59:59")) == 2
     assert paid(argon, at("2026-12-01 00:00:00")) == 4
+
+
+def listed(prices: Any, *, id_: str = "m", comments: str = "") -> Price | None:
+    """Returns the price of a row of our own."""
+    row = ModelInfo(id=id_, match=ClauseEquals(equals=id_), prices=prices, price_comments=comments)
+    return list_price(id_, row, "list", NOW, id_)
+
+
+def test_later_days_take_effect_in_their_order_whatever_the_order_of_the_list() -> None:
+    def from_day(day: int, rate: int) -> ConditionalPrice:
+        amounts = ModelPrice(input_mtok=Decimal(rate), output_mtok=Decimal(rate))
+        return ConditionalPrice(constraint=StartDateConstraint(date(2026, 12, day)), prices=amounts)
+
+    first = ConditionalPrice(prices=ModelPrice(input_mtok=Decimal(50), output_mtok=Decimal(50)))
+    price = listed([first, *(from_day(day, day) for day in range(1, 13))])
+    assert price is not None
+    assert [rule_text(rule) for rule in price.rules] == [f"from 2026-12-{day:02} = {day}/{day}" for day in range(1, 13)]
+
+
+@pytest.mark.parametrize(
+    ("amounts", "id_", "comments", "rates"),
+    [
+        (ModelPrice(), "m:free", "", (0, 0)),
+        (ModelPrice(), "m", "Free of charge until June.", (0, 0)),
+        (ModelPrice(), "m", "", None),
+        (ModelPrice(input_mtok=Decimal(1), output_mtok=Decimal(2)), "m", "Batches are free of charge.", (1, 2)),
+    ],
+)
+def test_a_row_without_amounts_is_free_only_if_it_says_so(
+    amounts: ModelPrice, id_: str, comments: str, rates: tuple[int, int] | None
+) -> None:
+    price = listed(amounts, id_=id_, comments=comments)
+    assert (price and (price.input // DOLLAR, price.output // DOLLAR)) == rates
 
 
 @pytest.mark.parametrize(

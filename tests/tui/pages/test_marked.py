@@ -141,6 +141,24 @@ async def test_keys_of_one_row_act_on_the_marked_ones(page: str, key: str, quest
         assert len(app.page.table.marks) == 2
 
 
+async def test_only_channels_have_calls_that_finish() -> None:
+    async with shown("groups") as (app, pilot, _):
+        await press(app, pilot, *TWO, "d")
+        assert "History is kept." in screen(app)
+        assert "Running calls finish." not in screen(app)
+    async with shown("channels") as (app, pilot, _):
+        await press(app, pilot, *TWO, "d")
+        assert "Running calls finish. History is kept." in screen(app)
+
+
+@pytest.mark.parametrize(("page", "place"), [("tokens", 3), ("channels", 4)])
+async def test_channels_have_no_limit_of_streams(page: str, place: int) -> None:
+    async with shown(page) as (app, pilot, owner):
+        await choose(app, pilot, *["j"] * place, "enter", "=streams=3", "enter")
+        assert ("unknown limit 'streams=3'" in screen(app)) == (page == "channels")
+        assert owner.did == []
+
+
 async def test_a_refused_batch_keeps_the_marks() -> None:
     async with shown("tokens") as (app, pilot, owner):
         owner.refuses = BadRequest("no")
