@@ -228,6 +228,12 @@ async def test_a_request_without_a_prompt_loads_the_model(
     assert (unknown.status, "not visible" in unknown.json["error"]) == (404, True)
 
 
+@pytest.mark.parametrize(("path", "body"), [("/api/chat", {"messages": ""}), ("/api/generate", {"prompt": []})])
+async def test_an_empty_value_of_a_wrong_type_loads_no_model(gateway: Gateway, path: str, body: Doc) -> None:
+    answer = await post(gateway.client, path, {"model": "m", **body})
+    assert (answer.status, [record.code for record in gateway.records]) == (400, ["invalid_type"])
+
+
 async def test_thoughts_come_before_the_text(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "claude-sonnet-4-5", dialect=Dialect.ANTHROPIC)
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "abc"}
