@@ -161,12 +161,9 @@ def edit_channel(refs: tuple[str, ...], **values: Any) -> None:
     """
     resolved = with_secrets(values)
 
-    def patch_for(view: ChannelView) -> options.Patch:
-        return options.require_changes(channel_patch(resolved, view))
-
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
         before = await find_each(client.channel, refs)
-        patches = {view.id: patch_for(view) for view in before}
+        patches = {view.id: options.require_changes(channel_patch(resolved, view)) for view in before}
         if len(before) > 1:
             message = await change_together(client, "channels", patches)
             after = await find_each(client.channel, patches)

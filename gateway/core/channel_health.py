@@ -38,7 +38,6 @@ KEY_KINDS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, F
 _QUICK_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK})
 """Failures that a call notices at once."""
 _BREAKER_KINDS = _QUICK_KINDS | {FailureKind.SLOW, FailureKind.CUT}
-_REFUSAL_KINDS = frozenset({FailureKind.AUTH, FailureKind.UNSET})
 
 
 class HealthState(msgspec.Struct, frozen=True):
@@ -214,7 +213,7 @@ class ChannelHealth:
         if kind in (FailureKind.CLIENT, FailureKind.MISSING):
             return
         failures, now = self.failing.setdefault(id, _Failures()), self._mono()
-        if kind in _REFUSAL_KINDS:
+        if kind in (FailureKind.AUTH, FailureKind.UNSET):
             failures.refuse_key(kind, reason, now)
         elif kind is FailureKind.QUOTA:
             failures.accept_key(now)

@@ -29,7 +29,6 @@ NONE_WORD = "none"
 NONE_WORDS = ("", NONE_WORD, "never")
 """What may be typed for no limit and no moment."""
 
-Reader = Callable[[str, Millis], Any]
 Section = Literal["", "Calls", "Access", "Ollama", "Limits", "Load", "Console"]
 
 
@@ -42,7 +41,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     help: str
     metavar: str = ""
     """The name of the value in help texts; empty for a switch."""
-    read: Reader | None = None
+    read: Callable[[str, Millis], Any] | None = None
     """Parses the option's text; None if the value is the text itself."""
     choices: tuple[str, ...] = ()
     multiple: bool = False

@@ -72,8 +72,6 @@ _NO_CAP = re.compile(r"prompt|input|context|cache|truncat")
 _SCHEMA = frozenset({"maxLength", "minLength"})
 """Keywords of JSON Schema, in objects that also have a ``type``. They are about the form of an answer."""
 _CONTAINERS = frozenset({dict, list})
-_PREDICTIONS = frozenset({"prediction"})
-"""Fields whose length counts as output."""
 _CHOICES = frozenset(
     {
         *("n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"),
@@ -188,8 +186,8 @@ class _LimitSearch(msgspec.Struct):
 
     def examine(self, fields: Fields) -> None:
         """Examine these fields and everything in them. Raises BadRequest if they have too many limits."""
-        for name in _PREDICTIONS & fields.keys():
-            self.predicted += -(-len(memoryview(fields.pop(name))) // BOUND_BYTES_PER_TOKEN)
+        if "prediction" in fields:  # its length counts as output
+            self.predicted += -(-len(memoryview(fields.pop("prediction"))) // BOUND_BYTES_PER_TOKEN)
         top = {name: rawjson.maybe(raw) for name, raw in fields.items()}
         if any(rawjson.repeats_a_key(raw, top[name]) for name, raw in fields.items()):
             raise BadRequest("an object of the body has a key twice; send each field once", code="duplicate_key")

@@ -40,7 +40,6 @@ _ONLY_THERE = re.compile(r"(?i)function tools with reasoning_effort|\buse (?:the
 """Matches OpenAI's refusals of what chat completions lack."""
 MIN_LIMIT = 16
 """The minimum ``max_output_tokens`` that OpenAI accepts. Lower ones are raised: programs test models with one token."""
-_NO_PATH = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 
 
 def _limit_field(channel: Channel, served: ServedModel, learned: LearnedRefusals) -> TokenLimitField:
@@ -162,7 +161,7 @@ class OpenAIDialect(ChannelDialect):
         is_refused = failure.kind is FailureKind.CLIENT and _ONLY_THERE.search(message)
         if is_refused and "tool" in message:
             need = ResponsesNeed.TOOLS
-        elif is_other_api or (status in _NO_PATH and failure.kind is FailureKind.SERVER):
+        elif is_other_api or (status in (404, 405) and failure.kind is FailureKind.SERVER):
             need = ResponsesNeed.MODEL
         elif is_refused:
             need = ResponsesNeed.MODEL if "model" in message else ResponsesNeed.CALL
