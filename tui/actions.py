@@ -61,7 +61,6 @@ _unlisted = partial(Action, shown=False)
 """Returns an action that the footer does not show."""
 
 ACTIONS: tuple[Action, ...] = (
-    # Live
     Action("live", "pause", "space", "Pause", "freeze the list; new calls are counted"),
     Action("live", "errors", "e", "Errors", "show only failed calls, or all", "usage list st:err"),
     _unlisted("live", "cancel", "x", "Cancel", "cancel the selected or marked running calls", "usage cancel ID"),
@@ -70,11 +69,9 @@ ACTIONS: tuple[Action, ...] = (
     _unlisted("live", "when", "w", "Go to time", "jump to a date or time", "usage list --until TIME"),
     _unlisted("live", "previous_error", "left_square_bracket", "Newer error", "go to the next newer error"),
     _unlisted("live", "next_error", "right_square_bracket", "Older error", "go to the next older error"),
-    # Tokens
     Action("tokens", "connect", "c", "Connect", "settings to paste into an app, and a test call", "env"),
     _unlisted("tokens", "rotate", "R", "Rotate", "issue a new key; the old one stops working", "token rotate NAME"),
     _unlisted("tokens", "ended", "a", "Ended runs", "show or hide the tokens of ended runs", "token list --all"),
-    # Channels
     Action("channels", "test", "t", "Test", "check the connection, or make a short completion", "channel test NAME"),
     Action("channels", "fetch", "L", "Models", "fetch the upstream's model list", "channel models NAME"),
     Action("channels", "clear", "z", "Resume", "use a paused channel again now", "channel resume NAME"),
@@ -83,17 +80,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("channels", "incidents", "i", "Incidents", "what failed when, and where calls went", "incident list"),
     _unlisted("channels", "raise", "K", "Priority up", "raise its priority", "channel edit NAME --priority N"),
     _unlisted("channels", "lower", "J", "Priority down", "lower its priority", "channel edit NAME --priority N"),
-    # Models
     Action("models", "edit", "e", "Price", "set the price, with an example cost", "price set MODEL"),
     Action("models", "import", "P", "List prices", "import list prices, with a preview", "price import --dry-run"),
     Action("models", "free", "0", "Free", "make the model free", "price set MODEL --free"),
     Action("models", "delete", "d", "Remove price", "remove the price; it can be undone", "price remove MODEL"),
-    # Account
     Action("account", "grant", "a", "Add money", "top up or correct the balance", "account grant 10"),
     Action("account", "edit", "e", "Budgets", "edit the account's budgets", "account set --budget month=50"),
     Action("account", "suspend", "space", "Suspend", "reject or accept all calls", "account set --status suspended"),
     Action("account", "settings", "s", "Settings", "open the page of all settings", "settings show"),
-    # Usage
     Action(
         "usage", "open", "enter", "Calls", "open the calls of the bar and series; arrows or clicks select", "usage list"
     ),
@@ -104,9 +98,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("usage", "filter", "slash", "Filter", "sum up matching calls, as on page 1", "usage summary WORDS"),
     _unlisted("usage", "all", "escape", "All calls", "clear the filter"),
     _unlisted("usage", "budget", "B", "Budget", "show the next budget against its limit"),
-    # Doctor
     Action("doctor", "run", "enter", "Run", "run the checks again", "doctor"),
-    # Settings
     Action("settings", "edit", "e,enter", "Edit", "edit the selected setting", "settings set"),
     Action("settings", "toggle", "space", "Switch", "switch to the other or the next value", "settings set"),
     Action("settings", "default", "d", "Default", "reset the setting to its default; it can be undone", "settings set"),
@@ -116,7 +108,6 @@ ACTIONS: tuple[Action, ...] = (
     Action("entity", "toggle", "space", "On/off", "enable or disable it", "NOUN enable NAME"),
     Action("entity", "delete", "d", "Delete", "delete it, after confirmation; it can be undone", "NOUN remove NAME"),
     _unlisted("entity", "duplicate", "D", "Duplicate", "create a copy", "NOUN add"),
-    # Lists
     Action("list", "details", "enter", "Details", "open or close the detail pane"),
     _unlisted("list", "full", "f", "Full height", "expand or shrink the detail pane"),
     Action("list", "filter", "slash", "Filter", "filter the list as you type"),

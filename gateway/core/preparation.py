@@ -37,9 +37,7 @@ Result = TypeVar("Result")
 
 
 class Worker:
-    """Does the work of large requests and answers in threads, one after another. The process ends without waiting for
-    them.
-    """
+    """Does the work of large requests and answers in threads, one by one. The process ends without waiting for them."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()

@@ -21,8 +21,7 @@ from gateway.domain.limits import RATES
 MINUTE_S = 60.0
 
 Today = Callable[[Scope], tuple[int, int, float]]
-"""Returns the requests and tokens of a scope since local midnight, and the seconds until the next one. It is called
-only for limits per day."""
+"""Returns the requests and tokens of a scope since local midnight, and the seconds until the next, for daily limits."""
 
 
 class CountedCall(msgspec.Struct, eq=False):

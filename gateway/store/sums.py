@@ -55,9 +55,7 @@ def by_value(segments: Iterable[Segment], by: Dimension, span: Span) -> dict[str
 
 
 def over_time(segments: Iterable[Segment], by: Dimension, span: Span, start_of: Callable[[int], int]) -> Table:
-    """Returns the sums of each value by step. ``start_of`` maps the start of an hour, or of a UTC day where the ledger
-    has only days, to the start of its step.
-    """
+    """Returns the sums of each value by step. ``start_of`` maps the start of an hour or UTC day to its step's start."""
     table: Table = {}
     for segment in _overlapping(segments, span):
         for value, start, counts in _cells(segment, by, span):

@@ -280,9 +280,7 @@ def _add_arguments(arguments: Arguments, part: ToolCallPart) -> bytes:
 
 
 def _unwrap(part: ToolCallPart) -> ToolCallPart:
-    """Returns the first piece of a call. Arguments that are a JSON string within a JSON string are unwrapped once, and
-    Groq's ``null`` means no arguments.
-    """
+    """Returns a call's first piece. Arguments in two JSON strings are unwrapped once; Groq's ``null`` means none."""
     if part.piece == b'"null"' and not part.custom:
         return msgspec.structs.replace(part, piece=_EMPTY_OBJECT)
     if part.custom or not part.piece.startswith(b'"\\"'):

@@ -150,8 +150,7 @@ def _replace_model(body: bytes, model: str) -> bytes:
 OnAnswer = Callable[[bytes], None] | None
 """See ``HttpClient.on_answer``."""
 Complete = Callable[[Token, HttpRequest], Awaitable[tuple[HttpRequest, OnAnswer] | Response]]
-"""Returns the request completed with what is remembered of earlier calls, or the answer to one that needs no upstream.
-Raises GatewayError."""
+"""Returns the request with what is kept of earlier calls, or its answer without an upstream. Raises GatewayError."""
 
 
 async def answer_call(

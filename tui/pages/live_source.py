@@ -57,9 +57,7 @@ class LiveSource:
         self.records = 0
         """The number of the newest record below the ring."""
         self._listed: list[CallView] | None = None
-        """The rows below them: what a search found, or all rows if they are sorted or only marked ones; None for the
-        records of the history.
-        """
+        """The rows below them: what a search found, or all if sorted or only marked ones; None for ``history``."""
         self.history = CallHistory()
         self.search_results: list[CallView] = []
         """The older records that the search found, newest first unless sorted."""

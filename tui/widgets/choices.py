@@ -165,9 +165,7 @@ class MultiSelect(DialogScreen[Any]):
         back: bool = False,
         resets: bool = False,
     ) -> None:
-        """``back``: ``b`` shows the previous step. ``resets``: ``r`` unchecks all, and changes are discarded without a
-        question.
-        """
+        """``back``: ``b`` goes back. ``resets``: ``r`` unchecks all, and changes are discarded without a question."""
         super().__init__()
         self._title = title
         self._about = about

@@ -82,9 +82,7 @@ class ChoiceList(OptionList, can_focus=False):
 
 
 class ChoiceInput(HintInput):
-    """The line, whose list is mounted after it. ``only``: the value must be a choice or a URL; ``many``: it is a list
-    of names.
-    """
+    """The line, whose list is mounted after it. ``only``: the value is a choice or a URL; ``many``: several names."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("down", "walk(1)", show=False),

@@ -101,9 +101,7 @@ def _part_events(event: str, place: JsonObject, part: Fields) -> Iterator[TypedE
 
 
 class OutputItem:
-    """An item of the response's ``output`` that grows. Its methods return the events that a stream has for it, without
-    its place in the output.
-    """
+    """An item of the response's ``output`` that grows. Its methods return its events in a stream, without its place."""
 
     text_event = ""
     """The name of the events with its text, without ``.delta``; empty if the text is only in the finished item."""
@@ -205,9 +203,7 @@ class MessageItem(PartItem):
 
 
 class ReasoningItem(PartItem):
-    """The reasoning. Its text is a summary, because all clients read those. A client that did not ask for a summary
-    gets the text as the content too.
-    """
+    """The reasoning, as a summary, because all clients read those; also as the content if the client asked for none."""
 
     def __init__(self, id: str, *, summary: bool, sealed: bool) -> None:
         """``summary``: the client wants one; ``sealed``: it wants what it needs to send the reasoning back."""
