@@ -25,7 +25,7 @@ from gateway.domain.quoting import option_names, require_names
 from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.usage import UNITS
-from gateway.domain.views import ChannelView, ModelView
+from gateway.domain.views import ChannelView, ModelView, targets_of
 
 
 def _note(proposal: PriceProposal) -> str:
@@ -253,7 +253,8 @@ async def _removal_question(client: ControlClient, names: Sequence[str], ref: st
     """Returns the question before prices are removed, at all channels or one. Raises NotFound if one does not exist."""
     channel = (await client.channel(ref)).name if ref else ""
     place = f" at channel '{plain(channel)}'" if channel else ""
-    priced = {view.model for view in await client.prices() if channel in ("", view.channel)}
+    prices = await client.prices()
+    priced = {view.model for view in prices if channel in ("", view.channel)}
     if missing := [model for model in names if model not in priced]:
         raise NotFound(f"model '{plain(missing[0])}' has no price{place}; 'tollkeeper price list' lists the prices")
     calls = f"{'Its' if len(names) == 1 else 'Their'} calls"
@@ -261,6 +262,9 @@ async def _removal_question(client: ControlClient, names: Sequence[str], ref: st
         calls = "Calls there will then cost the general price; without one, they"
     refused = (await client.settings()).refuse_unpriced
     effect = "be refused" if refused else "cost nothing, and no dollar budget will limit them"
+    targets = targets_of(names, await client.channels())
+    if others := sorted(view.model for view in prices if view.model in targets and not view.channel):
+        effect = f"cost what {first_of([plain(name) for name in others], 3)} costs"
     listed = ", ".join(f"'{model}'" for model in names)
     return f"Remove the price of {listed}{place}? {calls} will {effect}."
 

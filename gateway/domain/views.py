@@ -6,7 +6,7 @@ A view never contains a secret. Money is in nano-dollars (``*_nanos``), moments 
 Long: the views that all front ends share, one after another.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import chain, count
 from operator import attrgetter
@@ -188,6 +188,12 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         optional = {"preset": self.preset, "key": self.key, "models": msgspec.to_builtins(self.models)}
         body: dict[str, Any] = {"name": name, "dialect": self.dialect, "base_url": self.base_url}
         return body | {field: value for field, value in optional.items() if value}
+
+
+def targets_of(names: Collection[str], channels: Iterable[ChannelView]) -> set[str]:
+    """Returns the models that these names stand for at channels that map them."""
+    models = (model for channel in channels for model in channel.models if model.name in names)
+    return {model.upstream_name for model in models}.difference(names)
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from gateway.commands import output
 from gateway.commands.exit_codes import Exit
+from gateway.domain.channel import ServedModel
 from gateway.domain.price import Tier, UpstreamPrices
 from gateway.domain.price_view import PriceNews
 from gateway.domain.settings import Settings
@@ -291,7 +292,8 @@ def test_prices_of_a_channel_are_removed_after_a_question() -> None:
     prices = [replace(PRICE, model=model, channel="openai") for model in ("fast", "gpt-4o")]
     answers = {"POST /batch": {"done": "removed 2 prices at channel 'openai'"}, "GET /settings": Settings()}
     line = ("price", "remove", "fast", "gpt-4o", "fast", "--channel", CHANNEL.id)
-    control = Control({**answers, f"GET /channels/{CHANNEL.id}": CHANNEL, "GET /prices": prices})
+    channel = {f"GET /channels/{CHANNEL.id}": CHANNEL, "GET /channels": [CHANNEL]}
+    control = Control({**answers, **channel, "GET /prices": prices})
     ran = run(*line, control=control)
     assert (ran.code, [asked for asked, _ in control.asked if asked == "POST /batch"]) == (Exit.USAGE, [])
     assert (
@@ -304,6 +306,21 @@ def test_prices_of_a_channel_are_removed_after_a_question() -> None:
     assert ran.err == "Removed 2 prices at channel 'openai'.\n"
     edits = [{"ref": model, "patch": None, "channel": CHANNEL.id} for model in ("fast", "gpt-4o")]
     assert control.asked == [("POST /batch", {"kind": "prices", "edits": edits})]
+
+
+@pytest.mark.parametrize(
+    ("general", "effect"),
+    [
+        ("gpt-4o-mini", "Its calls will cost what gpt-4o-mini costs."),
+        ("", "Its calls will cost nothing, and no dollar budget will limit them."),
+    ],
+)
+def test_a_name_for_another_model_will_cost_what_that_one_does(general: str, effect: str) -> None:
+    fast = replace(PRICE, model="fast")
+    prices = [fast, replace(PRICE, model="gpt-4o-mini", channel="" if general else "openai")]
+    channel = replace(CHANNEL, models=[ServedModel(name="fast", upstream="gpt-4o-mini")])
+    answers = {"GET /prices": prices, "GET /channels": [channel], "GET /settings": Settings()}
+    assert f"Remove the price of 'fast'? {effect}" in run("price", "remove", "fast", answers=answers).err
 
 
 def test_no_price_of_a_channel_is_removed_if_one_does_not_exist() -> None:
@@ -323,7 +340,8 @@ def test_cached_input_that_costs_more_is_pointed_out() -> None:
 
 def test_removing_looks_and_then_asks() -> None:
     for refused, effect in ((False, "Its calls will cost nothing"), (True, "Its calls will be refused")):
-        control = Control({"GET /prices": [PRICE], "GET /settings": Settings(refuse_unpriced=refused)})
+        settings = Settings(refuse_unpriced=refused)
+        control = Control({"GET /prices": [PRICE], "GET /channels": [CHANNEL], "GET /settings": settings})
         ran = run("price", "remove", PRICE.model, control=control)
         assert (ran.code, effect in ran.err) == (Exit.USAGE, True)
     ran = run("price", "remove", PRICE.model, "nope", answers={"GET /prices": [PRICE]})

@@ -16,7 +16,7 @@ from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_view import PriceView, example_cost, news_lines
 from gateway.domain.units import MILLION
 from gateway.domain.upstream_views import PriceProposal
-from gateway.domain.views import ModelView
+from gateway.domain.views import ModelView, targets_of
 from tui import format as fmt
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, on_selected
@@ -145,11 +145,12 @@ def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequ
 @on_selected
 async def _delete(page: AnyPage, model: ModelView) -> None:
     """Remove the price of the selected model, or one that was set for a single channel."""
-    prices = [price for price in await page.session.client.prices() if price.model == model.name]
+    all_prices = await page.session.client.prices()
+    prices = [price for price in all_prices if price.model == model.name]
     # what the owner set for one channel is removed alone; imported prices are removed with the model's own
     by_channel = {price.channel if is_set_by_owner(price.source) else "": price for price in reversed(prices)}
-    if not by_channel and model.price is None:
-        raise notice(f"{model.name} has no price.")
+    if not by_channel:
+        raise notice(f"{model.name} has no price of its own.")
     channel = next(iter(by_channel), "")
     if len(by_channel) > 1:
         channel = await _choose_channel(page, model, by_channel)
@@ -157,7 +158,9 @@ async def _delete(page: AnyPage, model: ModelView) -> None:
     place = " at other channels" if any(by_channel) else ""
     if channel:
         place = " there"
-    general_price = next((price for price in prices if channel and not price.channel), None)
+    others = [*([model.name] if channel else []), *targets_of([model.name], page.session.board.channels)]
+    general_prices = {price.model: price for price in all_prices if not price.channel}
+    general_price = next((general_prices[name] for name in others if name in general_prices), None)
     effect = f"cost {_rates(general_price)}" if general_price else f"be {page.session.board.unpriced_effect}"
     await page.confirm(f"Remove the price of {name}?", f"Its calls{place} will {effect}.", "Remove")
     await page.session.client.remove_price(model.name, channel)

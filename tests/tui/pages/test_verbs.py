@@ -25,6 +25,7 @@ LAST_GOOD = {"listing": listing(listed("a"), **STALE)}
 SAME, UNLISTED = {"proposals": [proposal("gpt-5-mini", differs=False)]}, {"proposals": list[Any]()}
 SERVED = [ServedModel(name=TUNED)]
 RELAYS = [channel("relay", models=SERVED, preset=""), channel("known", models=SERVED, preset="groq")]
+MAPPED = [channel("groq", models=[ServedModel(name=TUNED, upstream=HAIKU)])]
 FAILED = Check(time=NOW, ok=False, ms=Millis(412), text="401: the key is refused")
 LONE = [msgspec.structs.replace(group("default"), channels=[])]
 BLIND = [token("ci", sees=[])]
@@ -151,7 +152,7 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
         ("models", {}, "G e enter", [], ["required, unless the price is the same as another model's"]),
         ("models", {}, "0 y", [("batch", "prices", {HAIKU: FREE})], [f"Make model {HAIKU} free?"]),
         ("models", {}, "G 0", [("batch", "prices", {TUNED: FREE})], ["Changed 1 prices. Calls will cost nothing"]),
-        ("models", {}, "G d", [], [f"{TUNED} has no price."]),
+        ("models", {}, "G d", [], [f"{TUNED} has no price of its own."]),
         ("models", priced(HAIKU), "d", [], [f"Remove which price of {HAIKU}?", "other channels 1 / 5"]),
         (
             "models",
@@ -162,6 +163,13 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
         ),
         ("models", priced(HAIKU), "d enter y", [("remove_price", HAIKU)], ["at other channels will be counted"]),
         ("models", priced(TUNED), "G d y", [("remove_price", TUNED, "groq")], ["Its calls there will be counted"]),
+        (
+            "models",
+            priced(TUNED) | {"channels_now": MAPPED},
+            "G d y",
+            [("remove_price", TUNED, "groq")],
+            ["Its calls there will cost 1 / 5."],
+        ),
         ("models", priced(TUNED, "azure", source="genai-prices 1"), "G d y", [("remove_price", TUNED)], []),
         ("account", {}, "space y", [("set_account", {"status": "suspended"})], []),
         ("account", {"account_now": account(status="suspended")}, "space", [("set_account", {"status": "active"})], []),
