@@ -124,9 +124,9 @@ async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange:
         consequences = "Calls will cost nothing, and no dollar budget will limit them."
         return BulkChange({view.name: price for view in views}, "Make {} free", consequences)
     if action == "remove":
-        priced = [view for view in views if view.price is not None]
+        priced = [view for view in views if view.price is not None and not view.price.inherited_from]
         if not priced:
-            raise notice("They have no price.")
+            raise notice("They have no price of their own.")
         consequences = f"Calls will be {page.session.board.unpriced_effect}."
         return BulkChange({view.name: None for view in priced}, "Remove the price of {}", consequences)
     if action == "delete":

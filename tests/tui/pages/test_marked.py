@@ -159,6 +159,16 @@ async def test_channels_have_no_limit_of_streams(page: str, place: int) -> None:
         assert owner.did == []
 
 
+async def test_the_price_of_another_model_is_not_removed() -> None:
+    first, second = Owner().models_now[:2]
+    assert first.price is not None
+    alias = msgspec.structs.replace(first, price=msgspec.structs.replace(first.price, inherited_from="m"))
+    async with shown("models", models_now=[alias, second]) as (app, pilot, owner):
+        await see(app, pilot, "Remove the price of model", *TWO, "d")
+        await press(app, pilot, "y")
+        assert owner.did == [("batch", "prices", {second.name: None})]
+
+
 async def test_a_refused_batch_keeps_the_marks() -> None:
     async with shown("tokens") as (app, pilot, owner):
         owner.refuses = BadRequest("no")
