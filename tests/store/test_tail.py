@@ -238,6 +238,8 @@ def test_no_segment_is_ever_without_its_head_and_end_so_that_is_damage(segment: 
 def test_calls_that_an_earlier_segment_has_are_repeats(segment: Segment) -> None:
     assert repair(segment, 4, 7)
     assert (segment.count, segment.first, len(damaged(segment))) == (6, 5, 1)
+    assert [call["cost"] for call in stock(segment.path)] == [1004, 1005, 1006, 1007, 1008, 1009]
+    assert segment.end + len(TAIL) == segment.path.stat().st_size
 
 
 def test_an_altered_call_is_not_accepted_though_it_is_the_only_one(tmp_path: Path) -> None:
