@@ -15,7 +15,6 @@ from gateway.domain.account import Account
 from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Check, Dialect, ServedModel, Timeouts, TokenLimitField, UpstreamModels
 from gateway.domain.config_views import FieldDifference
-from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, Tier
@@ -24,6 +23,7 @@ from gateway.domain.settings import Durability, Settings
 from gateway.domain.units import Millis, Nanos
 from tests.core import kit
 from tests.house import amount
+from tests.refusals import refusal_of
 
 NOW = Millis(1_795_000_000_000)
 OWN = kit.registry(kit.channel("up", "m", groups=("home",)), tokens=(kit.token(),))
@@ -287,10 +287,9 @@ BAD = {
 
 @pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
 def test_a_bad_import_is_refused_with_its_place(text: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        followed(text)
-    assert caught.value.message.startswith(BAD[text]), caught.value.message
-    assert (caught.value.code, "\x1b" in caught.value.message) == ("bad_configuration", False)
+    error = refusal_of(followed, text)
+    assert error.message.startswith(BAD[text]), error.message
+    assert (error.code, "\x1b" in error.message) == ("bad_configuration", False)
 
 
 def _some(chance: random.Random) -> Registry:

@@ -11,6 +11,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
 from gateway.domain.token import Token
 from gateway.domain.units import Nanos, TokenId
+from tests.refusals import refusal_of
 
 EDITABLE: dict[str, Any] = {
     "name": str,
@@ -22,9 +23,7 @@ EDITABLE: dict[str, Any] = {
 
 
 def refusal(data: bytes) -> BadRequest:
-    with pytest.raises(BadRequest) as caught:
-        fields(data, EDITABLE)
-    return caught.value
+    return refusal_of(fields, data, EDITABLE)
 
 
 def test_a_body_gives_the_values_of_its_fields() -> None:
@@ -50,9 +49,7 @@ def test_a_patch_leaves_the_other_fields_alone() -> None:
     "data", [b"[]", b'"x"', b"1", b"{", b'{"a":}', b"\xff", b'{"a":1}x', b"null", b"NaN", b'{"a":' * 100_000]
 )
 def test_what_is_not_a_json_object_is_refused(data: bytes) -> None:
-    with pytest.raises(BadRequest) as caught:
-        members(data)
-    assert caught.value.code == "invalid_json"
+    assert refusal_of(members, data).code == "invalid_json"
 
 
 def test_an_unknown_field_is_named_with_the_known_ones() -> None:
@@ -110,9 +107,8 @@ def test_what_strangers_wrote_is_repeated_harmlessly() -> None:
 
 
 def test_missing_fields_are_named() -> None:
-    with pytest.raises(BadRequest) as caught:
-        fields(b'{"name":"x"}', {"name": str, "group": str}, "name", "group")
-    assert (caught.value.code, caught.value.param) == ("missing_required_parameter", "group")
+    error = refusal_of(fields, b'{"name":"x"}', {"name": str, "group": str}, "name", "group")
+    assert (error.code, error.param) == ("missing_required_parameter", "group")
 
 
 def test_parameters_of_a_url_get_their_types() -> None:
@@ -129,6 +125,4 @@ def test_another_parameter_that_is_repeated_is_refused() -> None:
 @pytest.mark.parametrize("given", [{"since": "now"}, {"since": "1.5"}, {"failed": "maybe"}, {"other": "x"}])
 def test_wrong_parameters_are_refused(given: dict[str, str]) -> None:
     types: dict[str, Any] = {"since": int, "failed": bool}
-    with pytest.raises(BadRequest) as caught:
-        query(given, types)
-    assert caught.value.param == next(iter(given))
+    assert refusal_of(query, given, types).param == next(iter(given))

@@ -20,6 +20,7 @@ from gateway.domain.token import Token, TokenFields
 from gateway.domain.units import ChannelId, Nanos, TokenId
 from tests.core import kit
 from tests.house import amount
+from tests.refusals import refusal_of
 
 REGISTRY = kit.registry(groups=(Group(name="default"), Group(name="home")), prices=())
 
@@ -89,16 +90,14 @@ def test_an_invalid_token_names_the_field_at_fault(more: dict[str, object], fiel
 
 
 def test_a_missing_group_is_reported_with_those_there_are() -> None:
-    with pytest.raises(BadRequest) as caught:
-        validation.check_entity("tokens", token(group="hoem"), REGISTRY)
-    assert caught.value.message.endswith("the groups are: default, home; 'tollkeeper group add' adds one")
+    error = refusal_of(validation.check_entity, "tokens", token(group="hoem"), REGISTRY)
+    assert error.message.endswith("the groups are: default, home; 'tollkeeper group add' adds one")
 
 
 def test_a_factor_out_of_range_is_reported_with_its_unit() -> None:
-    with pytest.raises(BadRequest) as caught:
-        validation.check_entity("groups", Group(name="g", multiplier=10**10), REGISTRY)
+    error = refusal_of(validation.check_entity, "groups", Group(name="g", multiplier=10**10), REGISTRY)
     bounds = "it must be from 0 to 1000000000, in parts per million; 1000000 means times 1"
-    assert caught.value.message == f"multiplier: 10000000000 is out of range; {bounds}"
+    assert error.message == f"multiplier: 10000000000 is out of range; {bounds}"
 
 
 @pytest.mark.parametrize(

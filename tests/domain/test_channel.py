@@ -6,6 +6,7 @@ import pytest
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel, Timeouts, UpstreamModels, check_overrides
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import ChannelId, Millis
+from tests.refusals import refusal_of
 
 
 def nested(levels: int) -> object:
@@ -30,9 +31,7 @@ def nested(levels: int) -> object:
     ],
 )
 def test_senseless_overrides_are_refused(bad: Overrides) -> None:
-    with pytest.raises(BadRequest) as caught:
-        check_overrides(bad)
-    assert caught.value.param == "overrides"
+    assert refusal_of(check_overrides, bad).param == "overrides"
 
 
 def test_good_ones_are_not() -> None:

@@ -19,6 +19,7 @@ from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from tests.domain.samples import whole
+from tests.refusals import refusal_of
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 VALUES = st.recursive(
@@ -147,10 +148,9 @@ WRONG: list[tuple[type[msgspec.Struct], Any, str]] = [
 
 @pytest.mark.parametrize(("kind", "values", "said"), WRONG)
 def test_what_is_not_understood_is_refused_with_its_place(kind: type[msgspec.Struct], values: Any, said: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        read(kind, values, "x", {})
-    assert caught.value.message.startswith(said), caught.value.message
-    assert caught.value.code == "bad_configuration"
+    error = refusal_of(read, kind, values, "x", {})
+    assert error.message.startswith(said), error.message
+    assert error.code == "bad_configuration"
 
 
 def test_what_a_home_knows_by_itself_is_neither_written_nor_read() -> None:

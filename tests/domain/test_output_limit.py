@@ -7,6 +7,7 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.output_limit import read_limit
+from tests.refusals import refusal_of
 
 
 def test_names_of_many_words_of_limits_take_no_longer_than_others() -> None:
@@ -23,8 +24,6 @@ def _seconds(name: str, start: int) -> float:
 
 
 def test_an_object_with_a_key_twice_is_refused_whatever_it_is_about() -> None:
-    with pytest.raises(BadRequest) as caught:
-        read_limit({"metadata": msgspec.Raw(b'{"a":{"max_tokens":9},"a":1}')})
-    assert caught.value.code == "duplicate_key"
+    assert refusal_of(read_limit, {"metadata": msgspec.Raw(b'{"a":{"max_tokens":9},"a":1}')}).code == "duplicate_key"
     with pytest.raises(BadRequest):
         read_limit({"metadata": msgspec.Raw(b'{"a":2,"a":1}')})

@@ -2,6 +2,7 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.urls import Proxy, base_url_warning, checked_base_url, is_private, parse_proxy, shown_proxy
+from tests.refusals import refusal_of
 
 
 @pytest.mark.parametrize(
@@ -37,10 +38,9 @@ def test_a_url_is_kept_without_the_path_of_a_call(url: str, kept: str) -> None:
     ],
 )
 def test_dangerous_and_broken_urls_are_refused(url: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        checked_base_url(url)
-    assert caught.value.param == "base_url"
-    assert "\x1b" not in caught.value.message
+    error = refusal_of(checked_base_url, url)
+    assert error.param == "base_url"
+    assert "\x1b" not in error.message
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,9 @@ def test_a_proxy_has_a_host_a_port_and_maybe_a_password(text: str, proxy: Proxy)
     ],
 )
 def test_what_is_not_a_proxy_is_refused_without_repeating_it(text: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        parse_proxy(text)
-    assert caught.value.param == "proxy"
-    assert "canary" not in caught.value.message
+    error = refusal_of(parse_proxy, text)
+    assert error.param == "proxy"
+    assert "canary" not in error.message
 
 
 @pytest.mark.parametrize(

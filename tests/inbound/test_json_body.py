@@ -21,6 +21,7 @@ from gateway.inbound.json_body import (
     unread_names,
 )
 from tests.house import amount
+from tests.refusals import refusal_of
 
 NASTY = st.text(alphabet='"\\u/bnded8D09aE{}[]:, \x7f\u2028é😀', max_size=30)
 TEXT = st.one_of(NASTY, st.text(max_size=20))
@@ -46,9 +47,8 @@ def without_lone_surrogates(value: Any) -> Any:
 
 
 def code_of(body: bytes) -> str:
-    with pytest.raises(BadRequest) as caught:
-        read_body(body)
-    return caught.value.code
+    error = refusal_of(read_body, body)
+    return error.code
 
 
 def has_no_key_twice(doc: dict[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from gateway.domain.conversation import Conversation, MediaPart, ResultPart, Tex
 from gateway.domain.errors import BadRequest
 from gateway.upstream.translation import conversation_of
 from tests.cases.conversations import call, function
+from tests.refusals import refusal_of
 from tests.upstream.makers import translated
 
 
@@ -93,9 +94,8 @@ def test_a_breakpoint_of_the_message_is_one_of_its_text() -> None:
     ],
 )
 def test_other_parts_are_refused(part: Any, code: str, place: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        _turns({"role": "user", "content": [{"type": "text", "text": "a"}, part]})
-    assert (caught.value.code, caught.value.param) == (code, f"messages[0].content[1]{place}")
+    error = refusal_of(_turns, {"role": "user", "content": [{"type": "text", "text": "a"}, part]})
+    assert (error.code, error.param) == (code, f"messages[0].content[1]{place}")
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,7 @@ def test_other_parts_are_refused(part: Any, code: str, place: str) -> None:
     ],
 )
 def test_other_messages_are_refused(message: Any, param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        _turns({"role": "user", "content": "a"}, message)
-    assert caught.value.param == f"messages[1].{param}"
+    assert refusal_of(_turns, {"role": "user", "content": "a"}, message).param == f"messages[1].{param}"
 
 
 def test_results_know_their_calls() -> None:
@@ -364,9 +362,7 @@ def test_each_tool_choice_is_read(fields: dict[str, Any], choice: ToolChoice) ->
     ],
 )
 def test_other_tools_and_choices_are_refused(fields: dict[str, Any], param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        _read(**fields)
-    assert caught.value.param == param
+    assert refusal_of(_read, **fields).param == param
 
 
 @pytest.mark.parametrize(

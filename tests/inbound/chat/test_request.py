@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.errors import BadRequest
 from gateway.domain.output_limit import MAX_CHOICES, MAX_TOKEN_COUNT
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import CHAT, MAX_MODEL
+from tests.refusals import refusal_of
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 
@@ -23,9 +23,8 @@ def ask(**fields: Any) -> InboundRequest:
 
 def refusal(**fields: Any) -> tuple[str, str | None]:
     """Code and param."""
-    with pytest.raises(BadRequest) as caught:
-        ask(**fields)
-    return caught.value.code, caught.value.param
+    error = refusal_of(ask, **fields)
+    return error.code, error.param
 
 
 def test_values_stay_as_they_were_sent() -> None:
@@ -144,9 +143,8 @@ def test_a_bad_field_is_named(fields: dict[str, Any], code: str, param: str) -> 
 
 
 def test_missing_messages_are_named() -> None:
-    with pytest.raises(BadRequest) as caught:
-        parse(b'{"model":"m"}')
-    assert (caught.value.code, caught.value.param) == ("missing_required_parameter", "messages")
+    error = refusal_of(parse, b'{"model":"m"}')
+    assert (error.code, error.param) == ("missing_required_parameter", "messages")
 
 
 @pytest.mark.parametrize("n", [1, MAX_CHOICES])
@@ -204,9 +202,8 @@ def test_the_input_is_bounded_by_a_third_of_its_bytes() -> None:
     ],
 )
 def test_a_refusal_says_what_is_wanted_at_that_very_place(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        parse(json.dumps({"model": "m", "messages": [{"role": "user"}]} | fields).encode())
-    assert caught.value.message == message
+    error = refusal_of(parse, json.dumps({"model": "m", "messages": [{"role": "user"}]} | fields).encode())
+    assert error.message == message
 
 
 @pytest.mark.parametrize(

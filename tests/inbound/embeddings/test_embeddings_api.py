@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.errors import BadRequest
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.inbound.api import HttpRequest, parse_large
 from gateway.inbound.embeddings.api import EMBEDDINGS
+from tests.refusals import refusal_of
 from tests.upstream.makers import request_of
 
 LONG = "word " * 100_000
@@ -35,9 +35,7 @@ def parsed(**fields: Any) -> Any:
     ],
 )
 def test_the_error_names_the_field_at_fault(fields: dict[str, Any], param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        parsed(**fields)
-    assert (caught.value.param or "").partition("[")[0] == param
+    assert (refusal_of(parsed, **fields).param or "").partition("[")[0] == param
 
 
 @pytest.mark.parametrize(

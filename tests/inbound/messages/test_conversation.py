@@ -20,6 +20,7 @@ from gateway.inbound.messages.api import MESSAGES, session_of
 from gateway.inbound.messages.conversation import translate_messages
 from gateway.upstream.dialects import new_adapter
 from tests.fakes.replies import Doc, dumps
+from tests.refusals import refusal_of
 from tests.upstream.makers import channel, request_of
 
 HELLO = [{"role": "user", "content": "Hi"}]
@@ -388,9 +389,7 @@ def test_tools_that_the_vendor_runs() -> None:
 
 
 def test_a_function_needs_a_name() -> None:
-    with pytest.raises(BadRequest) as caught:
-        translation(tools=[{"type": "function", "function": {"name": "f"}}])
-    assert caught.value.param == "tools.0.name"
+    assert refusal_of(translation, tools=[{"type": "function", "function": {"name": "f"}}]).param == "tools.0.name"
 
 
 def test_tools_that_the_client_runs_get_their_schema() -> None:
@@ -519,9 +518,7 @@ def test_lost_fields_are_named_or_refused() -> None:
     ],
 )
 def test_a_fault_names_its_field(fields: Doc, param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        translation(**fields)
-    assert caught.value.param == param
+    assert refusal_of(translation, **fields).param == param
 
 
 def test_the_owners_parameters_tools_and_system_prompt_are_in_a_translated_request() -> None:

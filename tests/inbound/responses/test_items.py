@@ -9,12 +9,12 @@ import pytest
 from gateway.domain.answer import Seal, SealKind, seal_text
 from gateway.domain.channel import Dialect
 from gateway.domain.conversation import Conversation, ThoughtPart
-from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.responses.request import translate_responses
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.translation import conversation_of
+from tests.refusals import refusal_of
 from tests.upstream.makers import channel
 
 
@@ -140,9 +140,8 @@ def test_images_files_and_sounds_of_a_message() -> None:
     ],
 )
 def test_what_only_the_vendor_has_is_a_fault_with_its_place(item: Any, param: str, code: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        read([USER, item])
-    assert (caught.value.param, caught.value.code) == (param, code)
+    error = refusal_of(read, [USER, item])
+    assert (error.param, error.code) == (param, code)
 
 
 def test_a_call_in_a_namespace_has_its_flat_name() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from gateway.domain.channel import Dialect
-from gateway.domain.errors import BadRequest
 from gateway.inbound.api import HttpRequest
 from gateway.inbound.responses.api import COMPACTIONS
 from gateway.inbound.responses.request import parse_responses_request
 from tests.inbound.responses.rendering import of_dialect, planned
+from tests.refusals import refusal_of
 
 
 @pytest.mark.parametrize(
@@ -30,15 +30,13 @@ def test_the_clients_name_of_a_conversation(headers: dict[str, str], fields: dic
 
 def test_an_effort_that_is_not_a_text_is_named() -> None:
     body = json.dumps({"model": "m", "input": "Hi", "reasoning": {"effort": 5}}).encode()
-    with pytest.raises(BadRequest) as caught:
-        parse_responses_request(HttpRequest(body=body, target="/v1/responses", headers={}))
-    assert (caught.value.param, caught.value.code) == ("reasoning.effort", "invalid_type")
+    error = refusal_of(parse_responses_request, HttpRequest(body=body, target="/v1/responses", headers={}))
+    assert (error.param, error.code) == ("reasoning.effort", "invalid_type")
 
 
 def test_a_format_that_is_not_an_object_is_refused_before_it_is_sent_as_a_chat() -> None:
-    with pytest.raises(BadRequest) as caught:
-        planned(of_dialect(Dialect.ANTHROPIC), text={"format": "json"})
-    assert (caught.value.param, caught.value.code) == ("text.format", "invalid_type")
+    error = refusal_of(planned, of_dialect(Dialect.ANTHROPIC), text={"format": "json"})
+    assert (error.param, error.code) == ("text.format", "invalid_type")
 
 
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}

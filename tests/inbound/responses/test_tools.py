@@ -11,6 +11,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
 from gateway.upstream.openai.request import write_chat
+from tests.refusals import refusal_of
 
 
 def table(*tools: dict[str, Any]) -> ToolTable:
@@ -61,9 +62,8 @@ def test_functions_of_namespaces_stay_apart() -> None:
 
 
 def test_a_long_name_of_a_namespace_is_refused() -> None:
-    with pytest.raises(BadRequest) as caught:
-        table({"type": "namespace", "name": "n" * 257, "description": "", "tools": [function("get")]})
-    assert caught.value.param == "tools[0].name"
+    error = refusal_of(table, {"type": "namespace", "name": "n" * 257, "description": "", "tools": [function("get")]})
+    assert error.param == "tools[0].name"
 
 
 def test_a_function_that_spells_like_one_of_a_namespace_gets_a_name_of_its_own() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart, Turn
-from gateway.domain.errors import BadRequest
 from gateway.upstream.anthropic.messages import Dialogue, blocks_of, result_block
 from gateway.upstream.translation import conversation_of
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call
+from tests.refusals import refusal_of
 from tests.upstream.makers import recall_of, translated
 
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
@@ -236,9 +236,8 @@ def test_what_the_assistant_showed_is_shown_by_the_user() -> None:
     ],
 )
 def test_refused_media_are_named(media: MediaPart, code: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        blocks_of((media,))
-    assert (caught.value.code, caught.value.param) == (code, "messages[0].content[1]")
+    error = refusal_of(blocks_of, (media,))
+    assert (error.code, error.param) == (code, "messages[0].content[1]")
 
 
 def test_a_result_has_its_breakpoint_at_its_end() -> None:

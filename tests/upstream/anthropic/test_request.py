@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from gateway.domain.channel import ServedModel
-from gateway.domain.errors import BadRequest
 from gateway.domain.order import LearnedRefusals, PreparedRequest
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.learned_params import NOTHING
 from tests.cases.conversations import call, function
+from tests.refusals import refusal_of
 from tests.upstream.makers import channel, translated
 
 HI = [{"role": "user", "content": "Hi"}]
@@ -177,9 +177,8 @@ def test_other_service_tiers_are_dropped(tier: str, sent: str | None, dropped: t
     [({"n": 2}, "n"), ({"modalities": ["text", "audio"]}, "modalities"), ({"logprobs": True}, "logprobs")],
 )
 def test_what_would_be_another_answer_is_refused(fields: dict[str, Any], param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        _prepared(**fields)
-    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", param)
+    error = refusal_of(_prepared, **fields)
+    assert (error.code, error.param) == ("unsupported_parameter", param)
 
 
 def test_dropped_parameters_are_named() -> None:

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from gateway.domain import rawjson
-from gateway.domain.errors import BadRequest
 from gateway.upstream.anthropic.messages import JSON_TOOL, tools_and_choice
 from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translation import Parameters
 from tests.cases.conversations import call, function
 from tests.fakes.replies import Doc
+from tests.refusals import refusal_of
 from tests.upstream.makers import translated
 
 NATIVE, TOOL = AnthropicModel(patterns=()), AnthropicModel(patterns=(), structured=False)
@@ -70,9 +70,8 @@ def test_a_tool_that_is_defined_twice_is_sent_once() -> None:
 
 @pytest.mark.parametrize("asked", ["required", NAMED])
 def test_a_model_that_cannot_be_forced_is_not(asked: Any) -> None:
-    with pytest.raises(BadRequest) as caught:
-        _equip(AnthropicModel(patterns=(), forced_tools=False), tools=[F], tool_choice=asked)
-    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "tool_choice")
+    error = refusal_of(_equip, AnthropicModel(patterns=(), forced_tools=False), tools=[F], tool_choice=asked)
+    assert (error.code, error.param) == ("unsupported_parameter", "tool_choice")
 
 
 def test_a_tool_is_strict_where_the_model_supports_that() -> None:

@@ -21,6 +21,7 @@ from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.message_shapes import UNSIGNED
 from gateway.upstream.translation import Parameters, conversation_of
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call, function
+from tests.refusals import refusal_of
 from tests.upstream.makers import channel, order, recall_of, translated
 
 HI = [{"role": "user", "content": "Hi"}]
@@ -95,9 +96,7 @@ def test_learned_refusals_are_left_out() -> None:
     ("fields", "param"), [({"modalities": ["audio"]}, "modalities"), ({"temperature": "hot"}, "temperature")]
 )
 def test_what_cannot_be_translated_is_refused(fields: dict[str, Any], param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        _prepared(**fields)
-    assert caught.value.param == param
+    assert refusal_of(_prepared, **fields).param == param
 
 
 @pytest.mark.parametrize(("asked", "limit", "sent"), [(90, 70, 70), (50, 70, 50), (None, 70, None), (90, None, 90)])
@@ -303,9 +302,10 @@ def test_an_address_is_fetched_by_google(url: str, media_type: str, mime: dict[s
 
 
 def test_but_not_for_older_models() -> None:
-    with pytest.raises(BadRequest) as caught:
-        parts_of((MediaPart(url="https://h/a.png", param="messages[0].content[0].image_url"),), OLD_PARTS)
-    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "messages[0].content[0].image_url")
+    error = refusal_of(
+        parts_of, (MediaPart(url="https://h/a.png", param="messages[0].content[0].image_url"),), OLD_PARTS
+    )
+    assert (error.code, error.param) == ("unsupported_parameter", "messages[0].content[0].image_url")
 
 
 @pytest.mark.parametrize(
