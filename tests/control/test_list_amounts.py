@@ -71,6 +71,12 @@ def test_later_days_take_effect_in_their_order_whatever_the_order_of_the_list() 
     assert [rule_text(rule) for rule in price.rules] == [f"from 2026-12-{day:02} = {day}/{day}" for day in range(1, 13)]
 
 
+def test_a_row_whose_amounts_begin_later_has_no_price_yet() -> None:
+    amounts = ModelPrice(input_mtok=Decimal(1), output_mtok=Decimal(1))
+    later = ConditionalPrice(constraint=StartDateConstraint(date(2026, 12, 5)), prices=amounts)
+    assert listed([ConditionalPrice(prices=ModelPrice()), later]) is None
+
+
 @pytest.mark.parametrize(
     ("amounts", "id_", "comments", "rates"),
     [

@@ -145,10 +145,31 @@ async def test_only_channels_have_calls_that_finish() -> None:
     async with shown("groups") as (app, pilot, _):
         await press(app, pilot, *TWO, "d")
         assert "History is kept." in screen(app)
-        assert "Running calls finish." not in screen(app)
+        assert "Running calls" not in screen(app)
     async with shown("channels") as (app, pilot, _):
         await press(app, pilot, *TWO, "d")
         assert "Running calls finish. History is kept." in screen(app)
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (("spare",), "Other channels serve all the same models."),
+        ((), "No other channel serves"),
+    ],
+)
+async def test_a_model_is_lost_if_no_other_channel_serves_it(others: tuple[str, ...], said: str) -> None:
+    async with shown("channels") as (app, pilot, _):
+        board = app.session.board
+        channel = app.page.source.row(0)
+        served = [
+            msgspec.structs.replace(model, channels=(channel.name, *others) if at else ())
+            for at, model in enumerate(board.models)
+        ]
+        board.models = served
+        await press(app, pilot, "d")
+        assert said in screen(app)
+        assert served[0].name not in screen(app).partition(said)[2]
 
 
 @pytest.mark.parametrize(("page", "place"), [("tokens", 3), ("channels", 4)])
