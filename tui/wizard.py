@@ -250,10 +250,7 @@ async def run(app: ConsoleApp) -> None:
 
 
 class WizardSteps:
-    """The steps, and the results of those that are done.
-
-    A step returns its result, BACK, or None if the wizard was closed.
-    """
+    """The steps, and the results of those done. A step returns its result, BACK, or None if the wizard was closed."""
 
     def __init__(self, app: ConsoleApp) -> None:
         self._app = app

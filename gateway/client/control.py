@@ -44,10 +44,7 @@ Done = dict[str, str]
 
 
 class ControlClient(Caller):
-    """All requests. Tokens and channels are named by id or name, groups by name.
-
-    Every method raises the server's error, and Unavailable if the server is gone.
-    """
+    """All requests. Groups are named by name, all else by id or name. They raise the server's error or Unavailable."""
 
     account = ask("GET", "/account", AccountView)
     set_account = ask("PATCH", "/account", AccountView)

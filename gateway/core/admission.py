@@ -74,10 +74,7 @@ def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = lamb
 
 
 def _lower_output(error: QuotaExceeded, call: Call) -> bool:
-    """Lower the call's output limit to what is left, if its token allows this and a useful answer still fits.
-
-    Returns whether it was lowered.
-    """
+    """Lower the output limit to what is left, if its token allows and a useful answer fits. Returns whether it did."""
     context, request = call.context, call.context.request
     cap, choices = request.output_cap, request.choices
     if not context.token.fit_output or cap is None:

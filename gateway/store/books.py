@@ -127,10 +127,7 @@ class Counters:
         """The sum of all calls ever made, once ``grand_total`` has counted them."""
 
     def spent(self, scope: Scope, since: Millis = EVER, until: Millis | None = None) -> Amounts:
-        """Returns what ended calls of a scope used that began in a window.
-
-        While the clock was ahead, calls may have begun after its end.
-        """
+        """Returns what ended calls of a scope used that began in a window, or after it while the clock was ahead."""
         span = Span(since) if until is None else Span(since, until)
         if scope == ACCOUNT and span == Span():
             return self.grand_total()

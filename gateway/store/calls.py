@@ -1,7 +1,4 @@
-"""CallLog: the records of ended calls. Searches read the files from the newest record back, without an index.
-
-The filters are in ``search``.
-"""
+"""CallLog: the records of ended calls. Searches read from the newest record back, without an index; see ``search``."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy

@@ -141,10 +141,7 @@ class ShortWrite(OSError):
 
 
 def write_all(fd: int, data: bytes, offset: int | None = None) -> None:
-    """Write all of the data at an offset, or at the file's position. Raises ShortWrite.
-
-    It takes one system call, unless the disk accepts only a part.
-    """
+    """Write all of the data at an offset or the file's position, in one system call if possible. Raises ShortWrite."""
     if offset is not None and not _HAS_PWRITE:
         os.lseek(fd, offset, os.SEEK_SET)
         offset = None

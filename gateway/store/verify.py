@@ -69,10 +69,7 @@ class Audit:
         yield from self._compare("the balance", self.balance, self.granted - self.cost)
 
     def _check_segment(self, segment: Segment, then: Segment) -> Iterator[str]:
-        """Compare the sums of a segment, as it was ``then``, with its calls.
-
-        Accept the sums if the file was deleted, perhaps a moment ago, or is incomplete.
-        """
+        """Compare a segment's sums, as they were ``then``, with its calls, if its file is there and complete."""
         damaged = False
         counted, gaps = Rollup(), list[str]()
         count = following = 0

@@ -1,7 +1,4 @@
-"""The dialects, and the adapter of each.
-
-A new dialect is a row here, and one in ``domain.channel`` with what the rest of the program must know about it.
-"""
+"""The dialects and their adapters. A new one is a row here, and for the rest of the program in ``domain.channel``."""
 
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.order import Order

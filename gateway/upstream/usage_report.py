@@ -315,10 +315,7 @@ class UsageReports(msgspec.Struct, eq=False):
         return report
 
     def _corrected_report(self) -> msgspec.Raw | None:
-        """Returns the upstream's own object with its counts corrected; None if it is missing.
-
-        If they are suspect, its other fields remain, such as the cost.
-        """
+        """Returns the upstream's own object with counts corrected, or replaced if suspect; None if it is missing."""
         if self._report is None or self._reading is None or self._reading.usage.source is UsageSource.PARTIAL:
             return None
         usage = self._reading.usage

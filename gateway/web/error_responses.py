@@ -38,10 +38,7 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
 
 
 def error_answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) -> tuple[int, dict[str, str], bytes]:
-    """Returns status, headers and body for a request that failed before its answer began.
-
-    ``retry-after-ms`` is kept only if SDKs obey it.
-    """
+    """Returns the answer to a request that failed before one began, with ``retry-after-ms`` only if SDKs obey it."""
     status = api.status(error)
     retry = retry_headers(error, status)
     omitted = {"retry-after"} if "retry-after" in retry else {"retry-after", "retry-after-ms"}

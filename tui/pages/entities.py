@@ -68,10 +68,7 @@ class EntityForm:
         return ""
 
     def plan(self, title: str, send: Send, **more: Any) -> FormPlan:
-        """Returns the plan of the form. Its result is what ``send`` returns for the request body, or UNCHANGED.
-
-        ``more`` are other attributes of the plan.
-        """
+        """Returns the form's plan, with ``more`` attributes. Its result is what ``send`` returns, or UNCHANGED."""
 
         async def save(values: Values) -> Any:
             body = self.body(values)

@@ -1,7 +1,4 @@
-"""History page: every change of the configuration, in a dialog. Any of them can be undone.
-
-Undo and redo may ask for confirmation.
-"""
+"""History page: every change of the configuration, in a dialog. Any of them can be undone, some after a question."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
