@@ -1,6 +1,7 @@
 """What the owner hears about prices before a bill does."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -9,7 +10,7 @@ from gateway.client.control import ControlClient
 from gateway.control.prices import price_hints, price_news
 from gateway.control.vendor_prices import load_price_list
 from gateway.domain.channel import Channel, Dialect, ServedModel
-from gateway.domain.price import Price, PriceRule, UpstreamPrices, as_rule
+from gateway.domain.price import Price, PriceHours, PriceRule, UpstreamPrices, as_rule
 from gateway.domain.price_view import PriceNews, PublishedPrice, news_lines
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
 from tests.core.kit import registry
@@ -74,6 +75,25 @@ async def test_a_rise_that_a_later_rule_has_ended_is_no_news() -> None:
     assert found == [[("2027-01-01", 2)], []]
 
 
+@pytest.mark.parametrize(
+    ("rates", "conditions", "rises"),
+    [
+        ((9, 1), {}, 1),
+        ((1, 9), {}, 1),
+        ((1, 1), {}, 0),
+        ((5, 5), {}, 0),  # as now
+        ((9, 9), {"variant": "batch"}, 0),
+        ((9, 9), {"during": (PriceHours(days=("mon",), start=0, end=60),)}, 0),
+    ],
+)
+async def test_a_coming_price_is_a_rise_if_every_call_may_cost_more(
+    rates: tuple[int, int], conditions: dict[str, Any], rises: int
+) -> None:
+    coming = PriceRule(since=at("2027-01-01"), input=Nanos(rates[0]), output=Nanos(rates[1]), **conditions)
+    known = Price(model="m", input=Nanos(5), output=Nanos(5), rules=(coming,))
+    assert len((await news(channel(ServedModel(name="m")), known)).rises) == rises
+
+
 async def test_an_import_is_compared_with_the_price_in_force() -> None:
     one = channel(ServedModel(name="gemini-2.5-flash"))
     listed = load_price_list(NOW).find(one, one.models[0])
@@ -114,6 +134,18 @@ async def test_a_name_without_a_price_has_a_hint() -> None:
     (hint,) = price_hints(replace(registry(), channels={one.id: one}), load_price_list(NOW))
     assert (hint.model, hint.channel) == ("mistral-large-latest", "c")
     assert "older model of that name" in hint.text
+
+
+@pytest.mark.parametrize(
+    ("dialect", "prices"),
+    [(Dialect.MOCK, {}), (Dialect.OPENAI, {"mistral-large-latest": price("mistral-large-latest", 1, 2)})],
+)
+async def test_a_model_with_a_price_and_one_that_costs_nothing_need_no_hint(
+    dialect: Dialect, prices: dict[str, Price]
+) -> None:
+    one = channel(ServedModel(name="mistral-large-latest"), url="https://api.mistral.ai/v1")
+    known = replace(registry(), channels={one.id: replace(one, dialect=dialect)}, prices=prices)
+    assert price_hints(known, load_price_list(NOW)) == []
 
 
 async def test_a_list_grows_old() -> None:
