@@ -17,6 +17,7 @@ from gateway.domain.views import CallView, call_view
 from gateway.store.calls import CallLog, SearchExtent
 from gateway.store.search import SearchDeadline
 from tests.control.confirming import confirming
+from tests.fakes.disk import refuse
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, silence, speak
@@ -140,9 +141,6 @@ async def test_a_name_of_two_removed_tokens_finds_neither(owner: ControlClient, 
 
 
 async def test_names_need_no_history(owner: ControlClient, past: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: object) -> None:
-        raise OSError("no")
-
     monkeypatch.setattr("gateway.store.history.History.entries", property(refuse))
     assert [past.index(call.id) for call in (await owner.calls(words="tok:phone")).calls] == [3]
 

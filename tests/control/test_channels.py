@@ -4,8 +4,6 @@ Long: all operations of one noun share a gateway and its fake upstream.
 """
 
 import asyncio
-from errno import ENOSPC
-from typing import NoReturn
 
 import pytest
 
@@ -17,6 +15,7 @@ from gateway.domain.units import ChannelId
 from gateway.domain.views import ChannelView
 from gateway.store import files
 from tests.control.confirming import confirming
+from tests.fakes.disk import refuse
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, reply, silence, slam, speak, whole
@@ -375,11 +374,7 @@ async def test_a_key_that_could_not_be_saved_changes_nothing(
     owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway.engine.health.note_failure(ChannelId("ch_up"), FailureKind.AUTH, "401")
-
-    def full(*_: object, **__: object) -> NoReturn:
-        raise OSError(ENOSPC, "no space")
-
-    monkeypatch.setattr(files, "replace", full)
+    monkeypatch.setattr(files, "replace", refuse)
     with pytest.raises(Unavailable):
         await owner.edit_channel("up", {"key": FIRST})
     assert (await owner.channel("up")).state == "attention"

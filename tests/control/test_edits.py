@@ -8,13 +8,18 @@ from gateway.core.undo import undo_plan
 from gateway.domain.errors import Conflict, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.registry import Change
-from gateway.store import files
+from tests.fakes.disk import Disk
 from tests.fakes.gateway import Gateway
 
 
 @pytest.fixture
 def edits(gateway: Gateway) -> ConfigEdits:
     return ConfigEdits(gateway.engine)
+
+
+@pytest.fixture
+def disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch, home)
 
 
 def group(name: str, note: str = "") -> Change:
@@ -55,16 +60,9 @@ async def test_quiet_changes_are_not_in_the_history(edits: ConfigEdits) -> None:
     assert await undo(edits) == "not loud"
 
 
-async def test_a_full_disk_is_reported_and_changes_nothing(edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch) -> None:
-    replace = files.replace
-
-    def full(path: Path, data: bytes, *, durable: bool = True) -> None:
-        if path.name == "config.json":
-            raise OSError(errno.ENOSPC, "No space left on device")
-        replace(path, data, durable=durable)
-
+async def test_a_full_disk_is_reported_and_changes_nothing(edits: ConfigEdits, disk: Disk) -> None:
     await edits.commit("kept", "not kept", group("a"))
-    monkeypatch.setattr(files, "replace", full)
+    disk.refuse(errno.ENOSPC, "replace", file="config.json")
     with pytest.raises(Unavailable, match="No space left") as caught:
         await edits.commit("lost", "not lost", group("b"))
     assert caught.value.code == "store_unavailable"
@@ -73,19 +71,12 @@ async def test_a_full_disk_is_reported_and_changes_nothing(edits: ConfigEdits, m
     assert [entry.done for entry in edits.history] == ["kept"]
     with pytest.raises(Unavailable):
         await undo(edits)
-    monkeypatch.undo()
+    disk.heal()
     assert await undo(edits) == "not kept"
 
 
-async def test_without_room_for_history_nothing_changes(edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch) -> None:
-    replace = files.replace
-
-    def full(path: Path, data: bytes, *, durable: bool = True) -> None:
-        if path.name == "history.json":
-            raise OSError(errno.ENOSPC, "No space left on device")
-        replace(path, data, durable=durable)
-
-    monkeypatch.setattr(files, "replace", full)
+async def test_without_room_for_history_nothing_changes(edits: ConfigEdits, disk: Disk) -> None:
+    disk.refuse(errno.ENOSPC, "replace", file="history.json")
     with pytest.raises(Unavailable, match="No space left"):
         await edits.commit("lost", "not lost", group("b"))
     assert "b" not in edits.registry.groups

@@ -138,6 +138,6 @@ def takes_only(patch: pytest.MonkeyPatch, name: str, size: int) -> None:
     patch.setattr(os, name, write)
 
 
-def refuse(*_: object) -> Any:
+def refuse(*_: object, **__: object) -> Any:
     """In the place of any operation."""
     raise OSError(errno.EIO, "refused")

@@ -10,6 +10,7 @@ from tinydb import TinyDB, where
 from gateway.store import files
 from gateway.store.entities import AtomicStorage, layout
 from gateway.store.errors import StoreDamaged
+from tests.fakes.disk import refuse
 
 
 def test_stock_tinydb_reads_what_it_wrote(tmp_path: Path) -> None:
@@ -67,7 +68,3 @@ def test_a_damaged_file_fails_when_it_is_opened(tmp_path: Path, data: bytes) -> 
     (tmp_path / "db.json").write_bytes(data)
     with pytest.raises(StoreDamaged, match=r"db\.json cannot be used: it is damaged"):
         AtomicStorage(tmp_path / "db.json")
-
-
-def refuse(*_: object) -> None:
-    raise OSError(28, "refused")
