@@ -110,11 +110,7 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
         offered = await _offered_names(client)
         results = []
         for view in views:
-            new = view
-            if conditions:
-                rule = msgspec.convert(body, PriceRule)
-                rates = {name: getattr(rule, name) for name in (*RATE_AMOUNTS, "tiers")}
-                new = msgspec.structs.replace(before[view.model], **rates)
+            new = _under_rule(before[view.model], body) if conditions else view
             lost = _lost_rates(before.get(view.model), new) if compared else ""
             results.append((view, [lost, _unknown_model_note(view.model, offered)]))
         return results
@@ -123,7 +119,7 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
 
 
 async def _usual_price(client: ControlClient, model: str, ref: str) -> PriceView:
-    """Returns what calls cost that a rule will be for: those at one channel, or at all without a price of their own.
+    """Returns the price that a rule will be added to: at one channel, or at all that have no price of their own.
 
     Raises NotFound if nothing is known, and Conflict if these channels ask different prices.
     """
@@ -135,20 +131,20 @@ async def _usual_price(client: ControlClient, model: str, ref: str) -> PriceView
         channel = (await client.channel(ref)).name
         if channel not in [route.channel for route in detail.routes]:
             raise NotFound(f"channel '{plain(channel)}' does not offer the model '{plain(model)}'")
-        found = {name: price for name, price in routes.items() if name == channel}
+        prices = {name: price for name, price in routes.items() if name == channel}
     else:
-        found = {name: price for name, price in routes.items() if name not in own}
-        found = found or {name: view for name, view in views.items() if not name}
-    if not found:
+        prices = {name: price for name, price in routes.items() if name not in own}
+        prices = prices or {name: view for name, view in views.items() if not name}
+    if not prices:
         reason = "no price yet; set the usual one first, without hours, day or variant"
         if own and not ref:
             reason = f"a price at {first_of([plain(name) for name in own], 3)} only; name it with --channel"
         raise NotFound(f"'{plain(model)}' has {reason}")
-    amounts = [[getattr(price, field.name) for field in PRICE] for price in found.values()]
+    amounts = [[getattr(price, field.name) for field in PRICE] for price in prices.values()]
     if any(other != amounts[0] for other in amounts):
-        names = first_of([plain(name) for name in found], 3)
+        names = first_of([plain(name) for name in prices], 3)
         raise Conflict(f"the channels {names} have different prices for '{plain(model)}'; name one with --channel")
-    return next(iter(found.values()))
+    return next(iter(prices.values()))
 
 
 async def _set_prices(client: ControlClient, bodies: Mapping[str, dict[str, Any]], channel: str) -> list[PriceView]:
@@ -223,6 +219,12 @@ def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None, 
         raise click.UsageError("--free cannot be combined with amounts")
     if not (free or like) and "per_call" not in amounts and not {"input", "output"} <= amounts.keys():
         raise click.UsageError("give --input and --output, or --like, or --free")
+
+
+def _under_rule(view: PriceView, amounts: Mapping[str, Any]) -> PriceView:
+    """Returns a price as it is while a rule with these amounts applies."""
+    rule = msgspec.convert(amounts, PriceRule)
+    return msgspec.structs.replace(view, **{name: getattr(rule, name) for name in (*RATE_AMOUNTS, "tiers")})
 
 
 def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[str, Any]) -> dict[str, Any]:
