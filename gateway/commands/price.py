@@ -264,7 +264,8 @@ async def _removal_question(client: ControlClient, names: Sequence[str], ref: st
     effect = "be refused" if refused else "cost nothing, and no dollar budget will limit them"
     targets = targets_of(names, await client.channels())
     if others := sorted(view.model for view in prices if view.model in targets and not view.channel):
-        effect = f"cost what {first_of([plain(name) for name in others], 3)} costs"
+        mapped = f"cost what {first_of([plain(name) for name in others], 3)} costs"
+        effect = mapped if len(names) == 1 else f"{mapped}, or else {effect}"  # not every name may be mapped
     listed = ", ".join(f"'{model}'" for model in names)
     return f"Remove the price of {listed}{place}? {calls} will {effect}."
 

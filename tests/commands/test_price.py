@@ -323,6 +323,16 @@ def test_a_name_for_another_model_will_cost_what_that_one_does(general: str, eff
     assert f"Remove the price of 'fast'? {effect}" in run("price", "remove", "fast", answers=answers).err
 
 
+def test_only_some_of_several_names_may_stand_for_another_model() -> None:
+    prices = [replace(PRICE, model=model) for model in ("fast", "gpt-4o-mini", "gpt-4o")]
+    channel = replace(CHANNEL, models=[ServedModel(name="fast", upstream="gpt-4o-mini"), ServedModel(name="gpt-4o")])
+    answers = {"GET /prices": prices, "GET /channels": [channel], "GET /settings": Settings()}
+    assert (
+        "Their calls will cost what gpt-4o-mini costs, or else cost nothing, and no dollar budget will limit them."
+        in run("price", "remove", "fast", "gpt-4o", answers=answers).err
+    )
+
+
 def test_no_price_of_a_channel_is_removed_if_one_does_not_exist() -> None:
     prices = [replace(PRICE, model="fast", channel="openai"), replace(PRICE, model="gpt-4o")]
     control = Control({"GET /channels/openai": CHANNEL, "GET /prices": prices, "POST /batch": {"done": ""}})
