@@ -16,6 +16,7 @@ from gateway.domain.errors import (
     UpstreamError,
 )
 from tests.commands.samples import HOSTILE
+from tests.fakes.disk import refuse
 
 
 def family(kind: type[GatewayError]) -> Iterator[type[GatewayError]]:
@@ -76,8 +77,5 @@ def test_a_command_may_quit_with_its_own_code(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_failure_that_cannot_be_written_keeps_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    def echo(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(click, "echo", echo)
+    monkeypatch.setattr(click, "echo", refuse)
     assert report(Quit("nothing was changed", Exit.CONFLICT)) is Exit.CONFLICT

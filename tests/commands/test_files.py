@@ -15,6 +15,7 @@ from tests import fork_server
 from tests.commands.program import PATIENCE_S, PROGRAM, environment, read_until, tollkeeper
 from tests.commands.runner import Control, Ran, run
 from tests.commands.samples import CHANNEL
+from tests.fakes.disk import refuse
 
 TEXT = "format = 1\n"
 FOUND = ImportView(applied=False, differences=[], notes=[], expiring=ExpiringRecords(), keys={})
@@ -146,11 +147,7 @@ def test_an_export_replaces_the_file_at_once(tmp_path: Path) -> None:
 def test_a_failed_export_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "out.toml"
     path.write_text("old")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", refuse)
     assert (exporting(path).code, path.read_text(), list(tmp_path.iterdir())) == (Exit.FAILED, "old", [path])
 
 
