@@ -60,7 +60,8 @@ async def changes_to_save(edits: ConfigEdits, channel: Channel, old: Channel | N
     if (fetched := _fetched_list(listed)) is not None:
         channel = offered_models(channel, fetched.models, edits.now)
         if selects and not channel.models:
-            message = f"none of the models it lists ({len(fetched.models):,}) matches {', '.join(channel.patterns)}"
+            listed_count = count_text(len(fetched.models), "model")
+            message = f"it lists {listed_count}, but not one matches {', '.join(channel.patterns)}"
             raise _no_list_error(channel, message)
     if not channel.dialect.info.lists_models and channel.patterns == ALL:
         fixed = tuple(msgspec.structs.replace(model, live=False) for model in channel.models)
