@@ -31,6 +31,7 @@ from gateway.domain.price import RATE_AMOUNTS, VARIANTS, PriceDraft, PriceRule, 
 from gateway.domain.price_kinds import PRICE, parse_moment, rule_text
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain, word
+from gateway.domain.upstream_views import ModelDetail
 
 
 @click.command(
@@ -101,11 +102,13 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
 
     async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
         bodies = dict.fromkeys(names, body)
+        prices = await client.prices() if compared or conditions else []
         if conditions:  # the price is added to the current one
-            before = {name: await _usual_price(client, name, channel) for name in names}
+            place = (await client.channel(channel)).name if channel else ""
+            before = {name: _usual_price(await client.model(name), prices, place) for name in names}
             bodies = {name: with_rule(before[name], conditions, body) for name in names}
         else:
-            before = _current_prices(await client.prices(), channel) if compared else {}
+            before = _current_prices(prices, channel)
         views = await _set_prices(client, bodies, channel)
         offered = await _offered_names(client)
         results = []
@@ -118,33 +121,31 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
     _report(run(work, create=True), several=len(models) > 1)
 
 
-async def _usual_price(client: ControlClient, model: str, ref: str) -> PriceView:
+def _usual_price(model: ModelDetail, prices: Sequence[PriceView], place: str) -> PriceView:
     """Returns the price that a rule will be added to: at one channel, or at all that have no price of their own.
 
     Raises NotFound if nothing is known, and Conflict if these channels ask different prices.
     """
-    detail = await client.model(model)
-    routes = {route.channel: route.price for route in detail.routes if route.price is not None}
-    views = {view.channel: view for view in await client.prices() if view.model == model}
-    own = [name for name, view in views.items() if is_set_by_owner(view.source)]
-    if ref:
-        channel = (await client.channel(ref)).name
-        if channel not in [route.channel for route in detail.routes]:
-            raise NotFound(f"channel '{plain(channel)}' does not offer the model '{plain(model)}'")
-        prices = {name: price for name, price in routes.items() if name == channel}
+    charged = {route.channel: route.price for route in model.routes if route.price is not None}
+    listed = {view.channel: view for view in prices if view.model == model.name}
+    own = [name for name, view in listed.items() if is_set_by_owner(view.source)]
+    if place:
+        if place not in [route.channel for route in model.routes]:
+            raise NotFound(f"channel '{plain(place)}' does not offer the model '{plain(model.name)}'")
+        usual = {name: price for name, price in charged.items() if name == place}
     else:
-        prices = {name: price for name, price in routes.items() if name not in own}
-        prices = prices or {name: view for name, view in views.items() if not name}
-    if not prices:
+        usual = {name: price for name, price in charged.items() if name not in own}
+        usual = usual or {name: view for name, view in listed.items() if not name}
+    if not usual:
         reason = "no price yet; set the usual one first, without hours, day or variant"
-        if own and not ref:
+        if own and not place:
             reason = f"a price at {first_of([plain(name) for name in own], 3)} only; name it with --channel"
-        raise NotFound(f"'{plain(model)}' has {reason}")
-    amounts = [[getattr(price, field.name) for field in PRICE] for price in prices.values()]
+        raise NotFound(f"'{plain(model.name)}' has {reason}")
+    amounts = [[getattr(price, field.name) for field in PRICE] for price in usual.values()]
     if any(other != amounts[0] for other in amounts):
-        names = first_of([plain(name) for name in prices], 3)
-        raise Conflict(f"the channels {names} have different prices for '{plain(model)}'; name one with --channel")
-    return next(iter(prices.values()))
+        names = first_of([plain(name) for name in usual], 3)
+        raise Conflict(f"the channels {names} have different prices for '{plain(model.name)}'; name one with --channel")
+    return next(iter(usual.values()))
 
 
 async def _set_prices(client: ControlClient, bodies: Mapping[str, dict[str, Any]], channel: str) -> list[PriceView]:

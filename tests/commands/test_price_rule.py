@@ -15,6 +15,7 @@ from tests.commands.samples import CHANNEL, DETAIL, MODEL, PRICE
 
 BLANK = {"since": 0, "during": [], "variant": "", "per_call": None, "tiers": [], "extras": {}}
 BLANK |= dict.fromkeys(("cached_input", "cache_write", "cache_write_long"))
+M = replace(DETAIL, name="m")
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ BLANK |= dict.fromkeys(("cached_input", "cache_write", "cache_write_long"))
 )
 def test_conditions_become_those_of_a_rule(options: tuple[str, ...], rule: dict[str, Any]) -> None:
     price = replace(PRICE, model="m")
-    control = {"GET /models/m": DETAIL, "GET /prices": [price], "PUT /prices/m": price}
+    control = {"GET /models/m": M, "GET /prices": [price], "PUT /prices/m": price}
     control |= {"GET /models": [MODEL], "GET /channels": []}
     ran = run("price", "set", "m", "--input", "1", "--output", "2", *options, answers=control)
     (body,) = ran.bodies
@@ -48,7 +49,7 @@ def test_conditions_become_those_of_a_rule(options: tuple[str, ...], rule: dict[
 def test_rates_that_a_rule_does_not_have_are_said(amounts: tuple[str, ...], said: str) -> None:
     tier = Tier(above=200_000, input=Nanos(2 * DOLLAR), output=Nanos(4 * DOLLAR))
     price = replace(PRICE, model="m", per_call=Nanos(5), cached_input=Nanos(DOLLAR // 10), tiers=(tier,))
-    control = {"GET /models/m": DETAIL, "GET /prices": [price], "PUT /prices/m": price}
+    control = {"GET /models/m": M, "GET /prices": [price], "PUT /prices/m": price}
     control |= {"GET /models": [], "GET /channels": []}
     options = ("--since", "2027-01-01", "--input", "3", "--output", "9", *amounts)
     assert run("price", "set", "m", *options, answers=control).err.partition("\n")[2] == said
@@ -81,17 +82,27 @@ OWN, THEIRS = _price(7, "a"), _price(1, "a", "the list")
 def test_a_rule_leaves_the_price_that_calls_have(
     charged: dict[str, int | None], prices: list[PriceView], place: str, base: int | str
 ) -> None:
-    (route,) = DETAIL.routes
+    (route,) = M.routes
     routes = [
         replace(route, channel=name, price=None if amount is None else _price(amount))
         for name, amount in charged.items()
     ]
-    control = {"GET /models/m": replace(DETAIL, routes=routes), "GET /prices": prices, "PUT /prices/m": OWN}
+    control = {"GET /models/m": replace(M, routes=routes), "GET /prices": prices, "PUT /prices/m": OWN}
     control |= {"GET /models": [], "GET /channels": [], "GET /channels/a": replace(CHANNEL, name="a")}
     at = ("--channel", place) if place else ()
     ran = run("price", "set", "m", *at, "--since", "2027-01-01", "--input", "9", "--output", "9", answers=control)
     assert [body["input"] // DOLLAR for body in ran.bodies] == ([base] if isinstance(base, int) else [])
     assert isinstance(base, int) or ran.err == f"tollkeeper: {base}\n"
+
+
+def test_the_prices_are_asked_for_once_whatever_the_number_of_models() -> None:
+    names = ("m", "n", "o")
+    prices = [replace(_price(2), model=name) for name in names]
+    control: dict[str, Any] = {f"GET /models/{name}": replace(DETAIL, name=name, routes=[]) for name in names}
+    control |= {"GET /prices": prices, "POST /batch": "3 prices", "GET /models": [], "GET /channels": []}
+    ran = run("price", "set", *names, "--since", "2027-01-01", "--input", "9", "--output", "9", answers=control)
+    asked = [request for request, _ in ran.asked]
+    assert asked[: asked.index("POST /batch")].count("GET /prices") == 1
 
 
 @pytest.mark.parametrize("options", [("--since", "soon"), ("--during", "noon"), ("--during", "01:00-02:00 Mars/Base")])
