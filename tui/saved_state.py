@@ -28,7 +28,7 @@ class PageState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class SavedState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Everything that is saved. A value that is no longer valid counts as the default."""
+    """Everything that is saved. The default replaces a value that has become invalid."""
 
     theme: str = ""
     page: str = ""

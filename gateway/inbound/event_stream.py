@@ -40,7 +40,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 
 
 class Template:
-    """The bytes around the text of an event, as it comes and as it goes out."""
+    """The bytes around an event's text, incoming and outgoing."""
 
     __slots__ = ("_foot", "_head", "_out_foot", "_out_head", "_out_joint", "_unchanged")
 
@@ -97,7 +97,7 @@ class Template:
 def _decode(texts: list[bytes]) -> str | None:
     """Returns the decoded texts, joined; None if one is invalid. They are decoded as one array, which is faster.
 
-    A text with unescaped quotes of its own, of which a valid array has an even number, would add strings to the array.
+    A text with unescaped quotes of its own would add strings to the array, because a valid one has an even number.
     A text must not end in a backslash, which would escape the quote after it.
     """
     joined = b'","'.join(texts)
