@@ -225,7 +225,7 @@ CHANNEL: Table = (
         kind=Text(metavar="URL", check=checked_base_url),
         label="Base URL",
         help="The address before /chat/completions: https://host/v1",
-        placeholder="that of the preset, or https://api.openai.com/v1 (mock has none)",
+        placeholder="from the preset; or https://api.openai.com/v1 (mock has none)",
         basic=True,
     ),
     Field(

@@ -14,6 +14,7 @@ from gateway.domain.fields import TOKEN
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import first_of
 from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, DOLLAR_BUDGETS, RateLimits
+from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
 from tui import format as fmt
 from tui.pages.base import AnyPage, Verb, selection, unmark
@@ -165,6 +166,8 @@ async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> BulkChange:
     text = await page.ask(Form(line_plan(title, "Limits", example, kind.changes)))
     limits = {page.key(view): msgspec.structs.replace(view.limits, **kind.changes(text)) for view in views}
     patches = {key: {"limits": json_value(changed)} for key, changed in limits.items()}
+    if all(changed == Limits() for changed in limits.values()):
+        return BulkChange(patches, "Remove all rate limits of {}", "")
     return BulkChange(patches, f"Set limits of {{}} to {safe(text)}", "Other limits stay as they are.")
 
 
@@ -174,6 +177,8 @@ async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> BulkChange:
     title = f"Budget of {_subject(page, views)}"
     text = await page.ask(Form(line_plan(title, "Budgets", example, lambda text: budgets_of(text, (), now))))
     patches = {page.key(view): {"budgets": budgets_of(text, view.budgets, now)} for view in views}
+    if not any(patch["budgets"] for patch in patches.values()):
+        return BulkChange(patches, "Remove all budgets of {}", "")
     return BulkChange(patches, f"Set the budget of {{}} to {safe(text)}", "Budgets for other times stay as they are.")
 
 

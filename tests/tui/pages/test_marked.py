@@ -40,6 +40,18 @@ async def choose(app: Console, pilot: Pilot[ExitStatus], *keys: str) -> None:
             "Set limits of 2 tokens to rpm=60?",
             ("tokens", {"limits": Limits(rpm=60, tpm=200_000, concurrent=8)}),
         ),
+        (
+            "tokens",
+            ["j", "j", "j", "enter", "=none", "enter"],
+            "Remove all rate limits of 2 tokens?",
+            ("tokens", {"limits": Limits()}),
+        ),
+        (
+            "tokens",
+            ["j", "j", "j", "j", "enter", "=none", "enter"],
+            "Remove all budgets of 2 tokens?",
+            ("tokens", {"budgets": []}),
+        ),
         ("tokens", ["k", "enter"], "Delete 2 tokens?", ("tokens", None)),
         ("groups", ["k", "enter"], "Delete 2 groups?", ("groups", None)),
         ("channels", ["j", "enter"], "Disable 2 channels?", ("channels", {"enabled": False})),
