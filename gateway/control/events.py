@@ -53,6 +53,8 @@ class WatcherStream:
         """When to report the balance and the tables next; None if they have not changed."""
         self._tables_cost_s = 0.0
         """How long the last report of the tables took to compute."""
+        self._deletions = 0
+        """How many call files were deleted before the last snapshot."""
         self._balance_sent = self._tables_sent = self._last_sent = clock()
 
     async def snapshot(self) -> bytes:
@@ -76,6 +78,7 @@ class WatcherStream:
     async def _newest_records(self) -> tuple[list[Record], int]:
         """Returns the newest records, first those that the disk refuses, and the number of older ones."""
         store = self._engine.store
+        self._deletions = store.calls.log.deletions
         # before the search, so that a record which is written now is in one list
         waiting = [record for record in store.books.waiting()[::-1] if self._query.matches(call_view(record))]
         deadline = SearchDeadline(SEARCH_S) if self._filters else SearchDeadline()
@@ -108,7 +111,7 @@ class WatcherStream:
 
     async def lines(self, batch: Batch) -> bytes:
         """Returns the lines for the events of a batch and for due reports; empty if there are neither."""
-        if batch.behind:
+        if batch.behind or self._engine.store.calls.log.deletions != self._deletions:
             return await self.snapshot()
         now = self._clock()
         lines = list(map(self._line, self._selected_events(batch)))

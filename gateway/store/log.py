@@ -90,6 +90,8 @@ class Log:
         """How many files were created (plus one at the start), and how many names of them are safe from a power cut."""
         self._seal_delay = 0
         """The number of calls of ``seal`` that do nothing, after the disk refused one."""
+        self.deletions = 0
+        """How many files were deleted since the start. Each deletion renumbers the records for ``by_number``."""
         self.segments: tuple[Segment, ...] = ()
         self.last = 0
         """The newest document id that was ever assigned, even if its call is missing."""
@@ -188,6 +190,7 @@ class Log:
                 segment.deleted = True  # first, so that a reader who finds no file knows why
                 try:
                     segment.path.unlink(missing_ok=True)
+                    self.deletions += 1
                 except OSError:
                     segment.deleted = False  # the next time will do
 

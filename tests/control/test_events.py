@@ -39,8 +39,9 @@ from gateway.domain.events import (
 )
 from gateway.domain.history import ChangeSource
 from gateway.domain.registry import Change
-from gateway.domain.units import CallId, Millis
+from gateway.domain.units import DAY_MS, CallId, Millis
 from gateway.domain.views import call_view
+from tests.control.confirming import confirming
 from tests.control.conftest import Surface
 from tests.core.clocks import Mono
 from tests.fakes.disk import REASONS, Disk
@@ -218,6 +219,22 @@ async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Mono) -> N
 async def test_a_watcher_that_fell_behind_gets_everything_again(feed: WatcherStream) -> None:
     await feed.lines(Batch(notices=[CallStarted(call=running())]))
     only(await feed.lines(Batch(behind=True)), Snapshot)
+
+
+async def test_a_watcher_gets_everything_again_when_old_calls_are_deleted(
+    feed: WatcherStream, owner: ControlClient, gateway: Gateway
+) -> None:
+    """The older records have other numbers then, so a console that asks for number 2 would get another call."""
+    log, now = gateway.engine.store.calls.log, gateway.engine.now()
+    for number, age in enumerate((20, 10, 0)):
+        log.append([replace(record(number), ts=Millis(now - age * DAY_MS))], in_new_file=True)
+    assert only(await feed.lines(Batch(behind=True)), Snapshot).older == 0
+    await confirming(owner).set_settings({"keep_days": 5})
+    log.sync()
+    log.seal()
+    snapshot = only(await feed.lines(Batch()), Snapshot)
+    assert [call.id for call in snapshot.recent] == [record(2).id, record(1).id]
+    assert [type(event) for event in said(await feed.lines(Batch()))] == []
 
 
 async def test_a_whole_call_is_watched(owner: ControlClient, gateway: Gateway) -> None:

@@ -173,11 +173,9 @@ class LiveSource:
         """Returns all rows in their order, or only the marked ones."""
         rows = [*(as_view(calls.by_id[i], self.session.now()) for i in reversed(self._view)), *self.search_results]
         if self._allowed_keys is not None:
-            older = (
-                self.history.row(key)
-                for key in sorted((k for k in self._allowed_keys if isinstance(k, int)), reverse=True)
-            )
-            rows = [*(row for row in rows if row.id in self._allowed_keys), *(row for row in older if row is not None)]
+            numbers = sorted((key for key in self._allowed_keys if isinstance(key, int)), reverse=True)
+            older = filter(None, map(self.history.row, numbers))
+            rows = [*(row for row in rows if row.id in self._allowed_keys), *older]
         if self.call_order is None:
             return rows
         return self.call_order.best(rows, SORTED_LIMIT if self.search.cut else len(rows))
@@ -187,6 +185,8 @@ class LiveSource:
         order = calls.order[: bisect_right(calls.order, self.last_seen)] if self.paused else calls.order
         if calls.below != self.records:  # calls have left the ring, and must be found below it now
             self.narrow(self.query)
+        if calls.below < self.records:  # old records were deleted, and the others have new numbers
+            self.history = CallHistory()
         self.records = calls.below
         if self.query is None:
             self._view, self._listed = [*order], None

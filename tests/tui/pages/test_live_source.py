@@ -244,6 +244,20 @@ async def test_the_newest_page_grows() -> None:
     assert history.row(25) is not None
 
 
+async def test_records_are_fetched_by_their_new_numbers_after_old_ones_were_deleted() -> None:
+    session, source = made(1_000, 10)
+    client = FakeClient(calls(1_000), recent=10)
+    assert source.row(15) is None
+    await source.history.load(client.numbered_calls, source.records)
+    before = ids(source)[:100]
+    client.records = client.records[:900]  # newest first
+    session.board.apply(client.snapshot())
+    source.renew()
+    assert (source.count, source.row(15)) == (902, None)
+    await source.history.load(client.numbered_calls, source.records)
+    assert ids(source)[:100] == before
+
+
 async def test_pages_looked_at_long_ago_are_forgotten() -> None:
     history = CallHistory(page_size=10, max_pages=2)
     await fetched(history, 5, 15, 25)
