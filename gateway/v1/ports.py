@@ -1,6 +1,6 @@
 """The ports of a ``PublicApp``.
 
-Clients make calls at the ``PublicPort``, which ends its calls in order when the server stops. ``OllamaPort`` is for
+Clients make calls at the ``PublicPort``, which ends its calls in order when the server stops. Ollama's port is for
 programs that expect Ollama and cannot send a key (``Settings.ollama_port``). It is open while a port and a token are
 set, on the loopback address only, and is opened and closed as the settings change. If another program has the port,
 ``status`` reports that, and the gateway runs without it.
@@ -10,7 +10,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
@@ -42,6 +42,13 @@ class Port(NamedTuple):
 
     acceptor: Acceptor
     listener: Listener
+
+    async def end(self, idle: Awaitable[None]) -> None:
+        """Wait a moment for ``idle``, so that answers that are being sent become whole; then end all handlers."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_ANSWERS_S):
+                await idle
+        await self.listener.shutdown(CANCELLED_S)
 
 
 def open_port(engine: Engine, host: str, number: int, limits: ConnectionLimits, *, keyless: bool = False) -> Port:
@@ -75,10 +82,7 @@ class PublicPort:
                 for wait in waits:
                     wait.cancel()
         engine.live.cancel_all(Outcome.STOPPED)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_ANSWERS_S):  # for streams that are cut to get their error event
-                await self._wait_until_idle()
-        await self._port.listener.shutdown(CANCELLED_S)
+        await self._port.end(self._wait_until_idle())  # streams that are cut get their error event
 
     async def _wait_until_idle(self) -> None:
         """Wait until every answer is sent and no call runs. Some calls go on after their clients have left."""
@@ -121,67 +125,56 @@ def _cannot_listen(config: Config, error: OSError) -> Conflict:
     )
 
 
-class OllamaPort:
-    """Ollama's port, open or not."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._limits = ConnectionLimits(engine.settings, engine.files.clients)
-        self.settings_changed = asyncio.Event()
-        """To be set when the settings may have changed; then the port is opened or closed soon."""
-        self._tried_number = 0
-        """The port that was tried last; 0 if it should be closed."""
-        self._port: Port | None = None
-
-    async def run(self) -> None:
-        """Open and close the port as the settings say, until cancelled."""
-        while True:
-            await self._apply_settings()
-            await self.settings_changed.wait()
-            self.settings_changed.clear()
-
-    async def _apply_settings(self) -> None:
-        """Open or close the port if the settings differ from its state."""
-        engine, settings = self._engine, self._engine.settings()
-        number = settings.ollama_port if settings.ollama_token else 0
-        if number == self._tried_number and (self._port is not None or not number):
-            return
-        await self.close()
-        self._tried_number = number
-        engine.ollama_address = engine.ollama_error = ""
-        if number:
-            place = f"{OLLAMA_HOST}:{number}"
-            try:
-                self._port = open_port(engine, OLLAMA_HOST, number, self._limits, keyless=True)
-                engine.ollama_address = f"http://{place}"
-            except OSError as error:
-                engine.ollama_error = f"cannot listen on {place}: {error.strerror}; another program may use it"
-                _log.warning("Ollama's port: %s", engine.ollama_error)
-        engine.bus.publish(StatusChanged(status=engine.status()))
-
-    async def close(self) -> None:
-        """Close the port and its connections, if it is open."""
-        port, self._port = self._port, None
-        if port is None:
-            return
-        port.acceptor.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_ANSWERS_S):
-                await port.listener.close_connections()
-        await port.listener.shutdown(CANCELLED_S)
-
-
 @asynccontextmanager
-async def open_ollama_port(engine: Engine) -> AsyncIterator[OllamaPort]:
-    """Run Ollama's port while the block runs."""
-    port = OllamaPort(engine)
-    engine.on_settings_change = port.settings_changed.set
-    task = engine.tasks.spawn(port.run(), "Ollama's port")
+async def open_ollama_port(engine: Engine) -> AsyncIterator[None]:
+    """Open and close Ollama's port as the settings say, while the block runs."""
+    settings_changed = asyncio.Event()
+    engine.on_settings_change = settings_changed.set
+    task = engine.tasks.spawn(_follow_settings(engine, settings_changed), "Ollama's port")
     try:
-        yield port
+        yield
     finally:
         engine.on_settings_change = lambda: None
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        await port.close()
+
+
+async def _follow_settings(engine: Engine, changed: asyncio.Event) -> None:
+    """Keep the port open that the settings name, until cancelled. ``changed`` is set when they may have changed."""
+    limits = ConnectionLimits(engine.settings, engine.files.clients)
+    while True:
+        number = _ollama_number(engine)
+        async with _ollama_port(engine, number, limits):
+            is_outdated = False
+            while not is_outdated:
+                await changed.wait()
+                changed.clear()
+                is_outdated = _ollama_number(engine) != number or bool(engine.ollama_error)
+
+
+def _ollama_number(engine: Engine) -> int:
+    """Returns the port that should be open; 0 for none."""
+    settings = engine.settings()
+    return settings.ollama_port if settings.ollama_token else 0
+
+
+@asynccontextmanager
+async def _ollama_port(engine: Engine, number: int, limits: ConnectionLimits) -> AsyncIterator[None]:
+    """Open the port with this number for the block, unless it is 0. The status says whether that was possible."""
+    port, place = None, f"{OLLAMA_HOST}:{number}"
+    engine.ollama_address = engine.ollama_error = ""
+    if number:
+        try:
+            port = open_port(engine, OLLAMA_HOST, number, limits, keyless=True)
+            engine.ollama_address = f"http://{place}"
+        except OSError as error:
+            engine.ollama_error = f"cannot listen on {place}: {error.strerror}; another program may use it"
+            _log.warning("Ollama's port: %s", engine.ollama_error)
+    engine.bus.publish(StatusChanged(status=engine.status()))
+    try:
+        yield
+    finally:
+        if port is not None:
+            port.acceptor.close()
+            await port.end(port.listener.close_connections())
