@@ -1,7 +1,7 @@
 """Catalog: lookups made from the registry once, so that a call never searches the configuration.
 
-Each change makes a new catalog, which is empty at first: what calls need is added when it is first looked up. A running
-call keeps the catalog it began with.
+Each change makes a new catalog, and so does each minute if a group's channels go by price. It is empty at first: what
+calls need is added when it is first looked up. A running call keeps the catalog it began with.
 """
 
 import re
@@ -25,14 +25,14 @@ from gateway.core.rate_scopes import (
 )
 from gateway.domain.channel import Channel
 from gateway.domain.errors import NotFound
-from gateway.domain.group import Group
+from gateway.domain.group import Group, Policy
 from gateway.domain.human_values import first_of
 from gateway.domain.key_owners import find_owner
 from gateway.domain.patterns import near_names
 from gateway.domain.price import UPSTREAM, Price, multiply
 from gateway.domain.registry import Registry
 from gateway.domain.token import Token
-from gateway.domain.units import ChannelId, TokenId
+from gateway.domain.units import ChannelId, Millis, TokenId
 
 Key = TypeVar("Key", TokenId, ChannelId, str)
 Entity = TypeVar("Entity", Token, Channel, Group)
@@ -41,8 +41,12 @@ Entity = TypeVar("Entity", Token, Channel, Group)
 class Catalog:
     """What each token sees, and the routes to it."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, now: Millis) -> None:
         self.registry = registry
+        self._now = now
+        by_price = any(group.policy is Policy.CHEAPEST for group in registry.groups.values())
+        self.end = now - now % 60_000 + 60_000 if by_price else None
+        """When prices may order channels otherwise; None if they order none."""
         self.token_by_digest = {t.digest: t for t in registry.tokens.values()}.get
         """Returns the token whose key has this digest; None if it is unknown."""
         self.prices: Mapping[str, Price] = prices_by_model(registry)
@@ -100,7 +104,7 @@ class Catalog:
             if group not in self.registry.groups:
                 return {}
             if group not in self._groups:
-                self._groups[group] = GroupModels(self.registry.groups[group], self.registry)
+                self._groups[group] = GroupModels(self.registry.groups[group], self.registry, self._now)
             visible = self._visible[key] = VisibleModels(self._groups[group], patterns)
         return visible
 

@@ -77,7 +77,7 @@ class Engine:
         """How many requests each token has running that only count input tokens."""
         self.open_connections: Callable[[], int] = lambda: 0
         """Returns how many connections clients have open."""
-        self.catalog = Catalog(store.entities.registry)
+        self._catalog = Catalog(store.entities.registry, self.now())
         upstreams.redaction.use_channels(self.catalog.registry.channels)
         self.started = self.clock.wall()
         self._started_at = self.clock.mono()
@@ -111,6 +111,13 @@ class Engine:
         )
         live.on_tick = self.incident_watch.refresh
 
+    @property
+    def catalog(self) -> Catalog:
+        end = self._catalog.end
+        if end is not None and self.now() >= end:
+            self._catalog = Catalog(self._catalog.registry, self.now())
+        return self._catalog
+
     def now(self) -> Millis:
         return self.clock.wall()
 
@@ -134,7 +141,7 @@ class Engine:
         changes = [*changes, *retirements(changes, before, with_changes(before, changes), self.now())]
         self.store.entities.apply(changes, entry)
         after = self.store.entities.registry
-        self.catalog = Catalog(after)
+        self._catalog = Catalog(after, self.now())
         self.upstreams.redaction.use_channels(after.channels)
         self.limiter.concurrency.apply_limits(self.catalog.gates)
         channel_ids = {ChannelId(change.key) for change in changes if change.table == "channels"}

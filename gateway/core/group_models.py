@@ -24,9 +24,10 @@ from gateway.upstream.dialects import DIALECTS
 class GroupModels:
     """The models of a group: those that its channels serve, and the names that only its fallback rules have."""
 
-    def __init__(self, group: Group, registry: Registry) -> None:
+    def __init__(self, group: Group, registry: Registry, now: Millis) -> None:
         self._group = group
         self._registry = registry
+        self._now = now
         channels = [
             channel for channel in registry.channels.values() if channel.enabled and group.name in channel.groups
         ]
@@ -71,7 +72,7 @@ class GroupModels:
         usable = [(channel, priced_model(channel, served, registry.prices)) for channel, served in offers]
         if registry.settings.refuse_unpriced:  # an unpriced channel must not answer where another one has a price
             usable = [offer for offer in usable if offer[1].price is not None] or usable
-        ranked = rank_offers(self._group.policy, usable)
+        ranked = rank_offers(self._group.policy, usable, self._now)
         routes = tuple(self._route(offer, rank) for offer, rank in ranked)
         return ModelEntry(
             name=name,

@@ -1,7 +1,7 @@
 """Group policy: the order that a group's channels are tried in for a model, and which other models may answer. Pure.
 
-Both are computed when the configuration changes. By ``priority``, the highest comes first. ``cheapest`` orders by the
-price of three input tokens and one output token, as the upstream publishes it, else as used for charging; local servers
+Both are computed for each catalog. By ``priority``, the highest comes first. ``cheapest`` orders by the price in force
+of three input tokens and one output token, as the upstream publishes it, else as used for charging; local servers
 without a price are free. ``local`` puts servers on this machine and network first, each only while it has no other
 call, unless its limits say otherwise. ``fastest`` orders by measurements, which ``routing`` looks up. Ties are ordered
 by priority. A hold covers the most expensive affordable fallback; the charge is the price of the model that answered.
@@ -15,7 +15,8 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.group import Fallback, Policy
 from gateway.domain.money import brief_dollars
 from gateway.domain.patterns import matches
-from gateway.domain.units import MILLION
+from gateway.domain.price import in_force
+from gateway.domain.units import MILLION, Millis
 from gateway.domain.urls import is_private
 
 Offer = tuple[Channel, ServedModel]
@@ -34,9 +35,9 @@ class Rank(msgspec.Struct, frozen=True):
     """Whether measurements decide which channel of its tier is tried first."""
 
 
-def rank_offers(policy: Policy, offers: Sequence[Offer]) -> list[tuple[Offer, Rank]]:
+def rank_offers(policy: Policy, offers: Sequence[Offer], now: Millis) -> list[tuple[Offer, Rank]]:
     """Returns the channels of one model in the order they are tried."""
-    sorted_offers = sorted((*_sort_key(policy, offer), offer[0].name, offer) for offer in offers)
+    sorted_offers = sorted((*_sort_key(policy, offer, now), offer[0].name, offer) for offer in offers)
     tiers = sorted({key for key, *_ in sorted_offers})
     by_latency = policy is Policy.FASTEST
     return [
@@ -50,7 +51,7 @@ def is_local(channel: Channel) -> bool:
     return not channel.dialect.info.needs_url or is_private(channel.base_url)
 
 
-def _sort_key(policy: Policy, offer: Offer) -> tuple[tuple[int, int], str]:
+def _sort_key(policy: Policy, offer: Offer, now: Millis) -> tuple[tuple[int, int], str]:
     """Returns the sort key, smaller first, and the same in words."""
     channel, priority = offer[0], f"priority {offer[0].priority}"
     if policy is Policy.FASTEST:
@@ -59,19 +60,20 @@ def _sort_key(policy: Policy, offer: Offer) -> tuple[tuple[int, int], str]:
         near = is_local(channel)
         return (not near, -channel.priority), f"{'local' if near else 'not local'}, {priority}"
     if policy is Policy.CHEAPEST:
-        nanos = _typical_price(offer)
+        nanos = _typical_price(offer, now)
         if nanos is None:
             return (10**18, -channel.priority), f"price unknown, {priority}"  # above all known prices
         return (nanos, -channel.priority), f"about {brief_dollars(nanos)} a million tokens, {priority}"
     return (0, -channel.priority), priority
 
 
-def _typical_price(offer: Offer) -> int | None:
+def _typical_price(offer: Offer, now: Millis) -> int | None:
     """Returns nano-dollars per million tokens at this channel; None if its price is unknown."""
     channel, served = offer
     price = served.published or served.price
     if price is None:
         return 0 if is_local(channel) else None
+    price = in_force(price, now)
     return (3 * price.input + price.output) * channel.cost_factor // (4 * MILLION)
 
 

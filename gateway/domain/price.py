@@ -203,6 +203,7 @@ class Price(UpstreamPrices, frozen=True, kw_only=True, omit_defaults=True):
 
 
 Part = TypeVar("Part", bound=PriceAmounts)
+Whole = TypeVar("Whole", bound=UpstreamPrices)
 
 
 class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,7 +255,7 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return rate
 
 
-def in_force(price: Price, moment: Millis) -> Price:
+def in_force(price: Whole, moment: Millis) -> Whole:
     """Returns the price of calls that begin at this moment. It keeps only the rules for variants.
 
     If several rules hold, the last one counts, for each variant and for calls without one.
@@ -286,7 +287,7 @@ def variant_price(price: Price, variant: str) -> Price | None:
     return None if rule is None else _with_rule(price, rule)
 
 
-def _with_rule(price: Price, rule: PriceRule) -> Price:
+def _with_rule(price: Whole, rule: PriceRule) -> Whole:
     amounts = {name: getattr(rule, name) for name in RATE_AMOUNTS}
     per_call = price.per_call if rule.per_call is None else rule.per_call
     extras = {**price.extras, **rule.extras}

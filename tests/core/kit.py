@@ -79,7 +79,7 @@ def registry(
 
 
 def catalog(*channels: Channel, **fields: Any) -> Catalog:
-    return Catalog(registry(*channels, **fields))
+    return Catalog(registry(*channels, **fields), NOON)
 
 
 def body(model: str = "m", **fields: Any) -> bytes:

@@ -39,7 +39,7 @@ from gateway.inbound.api import HttpRequest
 from gateway.store.store import Store
 from gateway.upstream.learned_params import LearnedParams
 from tests.core import kit
-from tests.core.clocks import Watch
+from tests.core.clocks import NOON, Watch
 from tests.core.ends import Answered, FakeClient, FakeUpstreams
 from tests.fakes.audit import verify
 from tests.fakes.syncing import ManualSyncer
@@ -67,7 +67,7 @@ class Rig:
         self.meter = Meter()
         self.pipeline = Pipeline(
             books=self.books,
-            catalog=lambda: Catalog(self.store.entities.registry),
+            catalog=lambda: self.catalog,
             passes=RecentItems(clock.mono, keep_s=60.0, limit=100),
             limiter=self.limiter,
             attempts=self._attempts(clock),
@@ -112,7 +112,7 @@ class Rig:
 
     @property
     def catalog(self) -> Catalog:
-        return Catalog(self.store.entities.registry)
+        return Catalog(self.store.entities.registry, NOON)
 
     def change_token(self, **fields: Any) -> Token:
         self.token = msgspec.structs.replace(self.token, **fields)

@@ -9,6 +9,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.units import Millis
+from tests.core.clocks import NOON
 from tests.core.kit import PRICE, catalog, channel, registry, token
 
 
@@ -105,7 +106,7 @@ def test_prices_are_by_public_name() -> None:
 
 def test_a_new_configuration_does_not_touch_the_old_lookups() -> None:
     old = catalog(channel("a", groups=("home",)))
-    Catalog(registry())
+    Catalog(registry(), NOON)
     assert seen(old) == ["m"]
 
 

@@ -13,6 +13,7 @@ from gateway.domain.prompt_size import InputBound
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.core import kit
+from tests.core.clocks import NOON
 from tests.core.kit import catalog, channel, registry
 
 
@@ -62,7 +63,7 @@ def test_the_hold_is_for_the_most_expensive_of_several_channels() -> None:
         replace(kit.channel(name, groups=("home",)), models=(ServedModel(name="m", price=price),))
         for name, price in (("a", one), ("b", other))
     ]
-    catalog = Catalog(kit.registry(*channels, prices=()))
+    catalog = kit.catalog(*channels, prices=())
     entry = catalog.group_models("home")["m"]
     prices = catalog.prices_at(entry.effects.prices, Millis(0))
     for cap, nanos in ((16, 100 * 2_000 + 16 * 3_000), (500, 100 * 1_000 + 500 * 9_000)):
@@ -76,7 +77,7 @@ def test_where_unpriced_models_are_refused_no_unpriced_channel_answers() -> None
     registry = kit.registry(priced, kit.channel("b", groups=("home",)), prices=())
     refusing = replace(registry, settings=replace(registry.settings, refuse_unpriced=True))
     for one, names in ((registry, {"a", "b"}), (refusing, {"a"})):
-        routes = Catalog(one).group_models("home")["m"].routes
+        routes = Catalog(one, NOON).group_models("home")["m"].routes
         assert {route.channel.name for route in routes} == names
 
 
@@ -150,7 +151,7 @@ def test_a_fallback_with_a_price_in_another_group_only_is_unpriced() -> None:
     unpriced = replace(kit.channel("b", groups=("home",)), models=(ServedModel(name="m"), ServedModel(name="fast")))
     registry = replace(kit.registry(priced, unpriced, prices=()), settings=Settings(refuse_unpriced=True))
     home = Group(name="home", fallbacks=(Fallback(model="m", to=("fast",)),))
-    assert Catalog(replace(registry, groups={"home": home})).group_models("home")["m"].fallbacks == ()
+    assert Catalog(replace(registry, groups={"home": home}), NOON).group_models("home")["m"].fallbacks == ()
 
 
 def test_a_copied_price_is_the_owner_s() -> None:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from gateway.core.auth import require_usable
-from gateway.core.catalog import Catalog
 from gateway.core.dry_run import DryRun, PlannedCall, dry_run
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, Window
@@ -31,7 +30,7 @@ CHANNELS = ("a", "b", "c")
 
 def foretold(rig: Rig, model: str = "m", prompt_tokens: int = 1000, max_tokens: int | None = None) -> DryRun:
     wanted = PlannedCall(token=rig.token, model=model, prompt_tokens=prompt_tokens, max_tokens=max_tokens)
-    catalog, chooser = Catalog(rig.store.entities.registry), rig.pipeline.attempts.chooser
+    catalog, chooser = rig.catalog, rig.pipeline.attempts.chooser
 
     def check_open() -> None:
         if rig.pipeline.closed is not None:

@@ -23,7 +23,7 @@ def begun() -> Registry:
 def test_the_first_token_sees_the_demo_models() -> None:
     found = begun()
     (one,) = found.tokens.values()
-    assert tuple(Catalog(found).visible(one)) == DEMO_MODELS
+    assert tuple(Catalog(found, Millis(0)).visible(one)) == DEMO_MODELS
 
 
 def test_there_are_ten_dollars() -> None:

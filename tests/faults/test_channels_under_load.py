@@ -8,7 +8,10 @@ from pathlib import Path
 
 from gateway.domain.budget import Budget, Window, window_start
 from gateway.domain.call import Outcome, Scope
+from gateway.domain.channel import ServedModel
+from gateway.domain.group import Policy
 from gateway.domain.limits import Limits
+from gateway.domain.price import Price, PriceHours, PriceRule
 from gateway.domain.units import Millis, Nanos
 from tests.fakes import law
 from tests.fakes.gateway import Gateway, running
@@ -90,6 +93,25 @@ async def test_calls_of_a_clock_that_was_ahead_use_up_nothing_of_today(home: Pat
         assert (await client.chat(max_tokens=20)).status == 429
         assert law.breaches(gateway, [provider]) == []
     assert law.on_disk(home) == []
+
+
+async def test_the_cheapest_channel_is_that_of_the_hour(home: Path, provider: Provider) -> None:
+    """``night`` costs $1 from 01:00 to 04:00 UTC on Mondays and $9 at other hours, ``day`` $3."""
+    at, minute = [Millis(1_780_880_340_000)], 60_000  # 00:59 on Monday, 8 June 2026
+    cheap = PriceRule(during=(PriceHours(days=("mon",), start=60, end=240),), input=Nanos(10**9), output=Nanos(10**9))
+    provider.on("m", speak(prompt=1, completion=1))
+    async with running(home, wall=lambda: at[0]) as gateway:
+        gateway.group("default", policy=Policy.CHEAPEST)
+        for name, dollars, rules in (("night", 9, (cheap,)), ("day", 3, ())):
+            amount = Nanos(dollars * 10**9)
+            served = ServedModel(name="m", price=Price(model="m", input=amount, output=amount, rules=rules))
+            gateway.channel(provider.base_url, name=name, models=(served,))
+        for moment in (0, 1, 2, 180, 181):
+            at[0] = Millis(1_780_880_340_000 + moment * minute)
+            assert (await gateway.client.chat(max_tokens=20)).status == 200
+        records = await gateway.settled(5)
+    assert [record.channel_name for record in records] == ["day", "night", "night", "night", "day"]
+    assert [record.cost for record in records] == [6_000, 2_000, 2_000, 2_000, 6_000]
 
 
 class Walled:
