@@ -83,15 +83,12 @@ class BlockSequence:
         if key == self._open or self._native:
             self._open = key
             self._events.append(event)
-            if self._held:
-                self._release()
         elif key[0] is BlockKind.TOOL_CALL and key in self._ended:
             return
-        elif self._held or not self._may_end():
-            self._hold(key, event, arguments)
         else:
-            self._open_block(key, arguments)
-            self._events.append(event)
+            self._hold(key, event, arguments)
+        if self._held:
+            self._release()
 
     def end(self, key: BlockKey) -> None:
         """Mark a block as complete, because the upstream ended it."""
@@ -101,11 +98,7 @@ class BlockSequence:
 
     def flush(self) -> None:
         """End the open block and all held ones: nothing more will come."""
-        for block in self._held:
-            self._open_block(block.key, block.arguments)
-            self._events += block.events
-        self._held.clear()
-        self._held_by_key.clear()
+        self._release(is_over=True)
         self._close_block()
 
     def _close_block(self) -> None:
@@ -139,9 +132,9 @@ class BlockSequence:
             self._held.append(block)
         block.events.append(event)
 
-    def _release(self) -> None:
-        """Pass held events on, up to an incomplete block."""
-        while self._held and self._may_end():
+    def _release(self, *, is_over: bool = False) -> None:
+        """Pass held events on, up to an incomplete block, or all of them."""
+        while self._held and (is_over or self._may_end()):
             block = self._held.popleft()
             if self._held_by_key.get(block.key) is block:
                 del self._held_by_key[block.key]
