@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from textual import events
-from textual.app import App
+from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen
+from textual.widget import Widget
 
 Result = TypeVar("Result")
 
@@ -28,6 +29,13 @@ def size_classes(app: App[Any]) -> Iterator[str]:
 
 class DialogScreen(ModalScreen[Result]):
     """The base of dialogs and forms."""
+
+    def __init__(self, *parts: Widget, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._parts = parts
+
+    def compose(self) -> ComposeResult:
+        yield from self._parts
 
     def on_compose(self) -> None:
         self.add_class(*size_classes(self.app))

@@ -62,10 +62,7 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
         return True
 
     def command(values: Mapping[str, str]) -> str:
-        try:
-            more = parse_dollars(values["balance"]) - balance
-        except BadRequest:
-            return ""
+        more = parse_dollars(values["balance"]) - balance
         return fmt.cli_command("account", "grant", number(more)) if more else "account show"
 
     return FormPlan(
@@ -153,7 +150,7 @@ def _price_text(price: PriceView | None, width: int) -> str:
 
 
 def channel_body(values: Values, offers: OffersByText, presets: PresetsByName) -> Body:
-    """Returns the request body of a new channel. Raises BadRequest if its address is missing."""
+    """Returns the request body of a new channel. Raises BadRequest if its address is missing or wrong."""
     url = values["base_url"].strip()
     if (offer := offers.get(values["source"])) is not None:
         body = offer.channel_body()
@@ -197,12 +194,9 @@ def _offer_text(offer: Offer) -> str:
 
 def _name_of(url: str) -> str:
     """Returns a name for a channel: ``openai`` for ``https://api.openai.com/v1``, otherwise the host."""
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
+    host = urlsplit(checked_base_url(url)).hostname or ""
     parts = host.split(".")
-    return parts[-2] if len(parts) > 1 and not parts[-1].isdigit() else host or "upstream"
+    return parts[-2] if len(parts) > 1 and not parts[-1].isdigit() else host
 
 
 SEEN = "seen"
@@ -292,7 +286,7 @@ class WizardSteps:
         checked = self._checked[1] if self._checked[0] == channel.id else names
         dialog = MultiSelect("First steps, 3 of 4: models", about, options, checked, back=True)
         result = await self._app.push_screen_wait(dialog)
-        self._checked = (channel.id, dialog.checked if result is BACK else result or ())
+        self._checked = (channel.id, dialog.choices.checked)
         if result is None or result is BACK:
             return result
         offered = [model for model in channel.models if model.name in result] or channel.models

@@ -4,7 +4,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from gateway.domain.channel import ServedModel
-from gateway.domain.errors import Unavailable
+from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.units import Nanos
 from gateway.domain.views import ChannelView, Offer
 from tests.tui.owner import KEY, Owner, preset, press, price_of, public, screen, see, settle, shown, text_of, until
@@ -34,6 +34,8 @@ async def test_a_known_vendor_needs_no_address() -> None:
     )
     await plan.save({field.id: field.parse(typed[field.id]) for field in plan.fields})
     assert asked == [{"name": "groq", "preset": "groq", "key": "sk-1"}]
+    with pytest.raises(BadRequest):  # then the form shows no command
+        plan.command(typed | {"base_url": "http://["})
 
 
 def test_names_lengths_and_prices_of_models_are_columns() -> None:
@@ -58,7 +60,6 @@ def test_a_balance_that_stays_as_it_is_needs_no_grant() -> None:
     plan = balance_plan(console().session, Nanos(10_000_000_000))
     assert plan.command({"balance": "10"}) == "account show"
     assert plan.command({"balance": "12.50"}) == "account grant 2.50"
-    assert plan.command({"balance": "x"}) == ""
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,6 @@ def test_a_balance_that_stays_as_it_is_needs_no_grant() -> None:
         ("http://127.0.0.1:11434/v1", "127.0.0.1"),
         ("http://box/v1", "box"),
         ("http://[::1]:80/v1", "::1"),
-        ("http://[", ""),
     ],
 )
 def test_a_channel_is_named_after_its_host(url: str, name: str) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -135,15 +134,10 @@ class HistoryScreen(DialogScreen[None]):
     BINDINGS = [Binding("escape,q,H", "leave", "Close")]  # noqa: RUF012 - Textual reads it and never changes it
 
     def __init__(self, session: ConsoleSession) -> None:
-        super().__init__()
         self._page = HistoryPage(session)
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield self._page
-            keys = [("enter u", " undo  "), ("U", " redo  "), ("tab", " details  "), ("/", " filter  ")]
-            keys += [("Y", " command  "), ("esc", " closes")]
-            yield Static(key_hints(*keys), classes="hint")
+        keys = [("enter u", " undo  "), ("U", " redo  "), ("tab", " details  "), ("/", " filter  ")]
+        keys += [("Y", " command  "), ("esc", " closes")]
+        super().__init__(Vertical(self._page, Static(key_hints(*keys), classes="hint"), classes="dialog"))
 
     def on_mount(self) -> None:
         self._page.take_focus()

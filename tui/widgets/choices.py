@@ -6,7 +6,6 @@ from typing import Any
 from rich.cells import cell_len
 from textual import events
 from textual.actions import SkipAction
-from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
@@ -166,33 +165,24 @@ class MultiSelect(DialogScreen[Any]):
         resets: bool = False,
     ) -> None:
         """``back``: ``b`` goes back. ``resets``: ``r`` unchecks all, and changes are discarded without a question."""
-        super().__init__()
-        self._title = title
-        self._about = about
-        self._options = options
         self._original = frozenset(checked)
-        self.checked = set(checked)
-        """The ids to check when the dialog opens; after ``back``, those that were checked."""
         self._back = back
         self._resets = resets
-
-    def compose(self) -> ComposeResult:
-        longest = max((cell_len(safe(text)) for _, text in self._options), default=0)
-        with Dialog(classes="dialog big", content_width=len("[x] ") + longest + 2):  # and the scrollbar
-            yield Static(Content.styled(safe(self._title), "bold"), classes="title")
-            yield Static(Content(safe_lines(self._about)), classes="intro")
-            yield FilterInput("gpt !mini: words to match, !words to exclude")
-            yield CheckList(self._options, self.checked)
-            keys = [("space", " toggle  "), ("a", " all or none  "), ("/", " search  "), ("enter", " done  ")]
-            keys += [("r", " reset  ")] if self._resets else []
-            keys += [("b", " back  ")] if self._back else []
-            yield Static(key_hints(*keys, ("esc", " cancels")), classes="hint")
+        self.choices = CheckList(options, checked)
+        intro = Static(Content(safe_lines(about)), classes="intro")
+        search = FilterInput("gpt !mini: words to match, !words to exclude")
+        keys = [("space", " toggle  "), ("a", " all or none  "), ("/", " search  "), ("enter", " done  ")]
+        keys += [("r", " reset  ")] if resets else []
+        keys += [("b", " back  ")] if back else []
+        hint = Static(key_hints(*keys, ("esc", " cancels")), classes="hint")
+        width = max((cell_len(safe(text)) for _, text in options), default=0) + len("[x] ") + 2  # and the scrollbar
+        super().__init__(Dialog(title, intro, search, self.choices, hint, classes="big", content_width=width))
 
     def on_mount(self) -> None:
-        self.query_one(CheckList).focus()
+        self.choices.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self.query_one(CheckList).narrow(event.value)
+        self.choices.narrow(event.value)
 
     def action_search(self) -> None:
         self.query_one(FilterInput).open()
@@ -200,7 +190,7 @@ class MultiSelect(DialogScreen[Any]):
     def action_leave(self) -> None:
         if self.query_one(FilterInput).close():
             return
-        if self._resets or self.query_one(CheckList).checked == self._original:
+        if self._resets or self.choices.checked == self._original:
             self.dismiss(None)
         else:
             text = "Your changes to the list will be lost."
@@ -213,11 +203,10 @@ class MultiSelect(DialogScreen[Any]):
 
     def action_back(self) -> None:
         if self._back:
-            self.checked = self.query_one(CheckList).checked
             self.dismiss(BACK)
 
     def action_done(self) -> None:
-        self.dismiss(self.query_one(CheckList).checked)
+        self.dismiss(self.choices.checked)
 
     def action_reset(self) -> None:
         if self._resets:
@@ -243,35 +232,29 @@ class ChooseOne(DialogScreen[str | None]):
         preview: Callable[[str], object] | None = None,
     ) -> None:
         """``options``: ids and their meanings; ``chosen``: the current id, or an empty string."""
-        super().__init__()
-        self._title = title
-        self._options = options
+        self._ids = [id_ for id_, _ in options]
         self._preview = preview
         self._chosen = chosen
         self._typed = TypedName()
-
-    def compose(self) -> ComposeResult:
-        width = max(len(id_) for id_, _ in self._options) + 2
+        name_width = max(map(len, self._ids)) + 2
         rows = []
-        for id_, text in self._options:
-            mark = ("(x) " if id_ == self._chosen else "( ) ") if self._chosen else ""
-            rows.append(content((mark, "dim"), f"{safe(id_):<{width}}", (safe(text), "dim")))
-        with Dialog(classes="dialog", content_width=max(row.cell_length for row in rows) + 2):  # and the scrollbar
-            yield Static(Content.styled(safe(self._title), "bold"), classes="title")
-            yield OptionList(*rows, classes="choices", compact=True)
-            yield Static(Content("arrows or a letter move, enter chooses, esc cancels"), classes="hint")
+        for id_, text in options:
+            mark = ("(x) " if id_ == chosen else "( ) ") if chosen else ""
+            rows.append(content((mark, "dim"), f"{safe(id_):<{name_width}}", (safe(text), "dim")))
+        self._list = OptionList(*rows, classes="choices", compact=True)
+        hint = Static(Content("arrows or a letter move, enter chooses, esc cancels"), classes="hint")
+        width = max(row.cell_length for row in rows) + 2  # and the scrollbar
+        super().__init__(Dialog(title, self._list, hint, content_width=width))
 
     def on_mount(self) -> None:
-        options = self.query_one(OptionList)
-        options.highlighted = next((i for i, (id_, _) in enumerate(self._options) if id_ == self._chosen), 0)
-        options.focus()
+        self._list.highlighted = self._ids.index(self._chosen) if self._chosen in self._ids else 0
+        self._list.focus()
 
     def on_key(self, event: events.Key) -> None:
         """Move to the option that begins with the typed letters; with a first letter, to the next such option."""
-        options = self.query_one(OptionList)
-        if indexes := self._typed.find(event, [id_ for id_, _ in self._options]):
-            first = (options.highlighted or 0) + (len(self._typed.text) == 1)
-            options.highlighted = next((index for index in indexes if index >= first), indexes[0])
+        if indexes := self._typed.find(event, self._ids):
+            first = (self._list.highlighted or 0) + (len(self._typed.text) == 1)
+            self._list.highlighted = next((index for index in indexes if index >= first), indexes[0])
 
     def action_leave(self) -> None:
         if self._preview is not None:
@@ -280,7 +263,7 @@ class ChooseOne(DialogScreen[str | None]):
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if self._preview is not None:
-            self._preview(self._options[event.option_index][0])
+            self._preview(self._ids[event.option_index])
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._options[event.option_index][0])
+        self.dismiss(self._ids[event.option_index])

@@ -74,8 +74,7 @@ class Connect(DialogScreen[str]):
         self._texts = ConnectTexts(session, token, key, first)
 
     def compose(self) -> ComposeResult:
-        with Dialog(classes="dialog big"):
-            yield Static(Content.styled(f"Connect with {safe(self._token.name)}", "bold"))
+        with Dialog(f"Connect with {self._token.name}", classes="big"):
             # Above the scrolling part: a new key must be visible, however long the receipt below is.
             yield Static(_about_key(self._session, self._token, self._key), classes="key")
             with VerticalScroll(classes="inside", can_focus=False):

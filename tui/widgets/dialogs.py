@@ -7,7 +7,7 @@ result of an action; a lasting state belongs in the header.
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.binding import Binding
 from textual.containers import Horizontal, ScrollableContainer, Vertical, VerticalScroll
 from textual.content import Content
@@ -62,9 +62,10 @@ class Dialog(Vertical):
 
     DEFAULT_CSS = "Dialog { height: auto; }"
 
-    def __init__(self, *, classes: str, content_width: int = 0) -> None:
+    def __init__(self, title: str, *parts: Widget, classes: str = "", content_width: int = 0) -> None:
         """``content_width``: the width of its longest line that must not wrap, if the screen is wide enough for it."""
-        super().__init__(classes=classes)
+        heading = Static(Content.styled(safe(title), "bold"), classes="title")
+        super().__init__(heading, *parts, classes=f"dialog {classes}")
         self._dialog_layout = DialogLayout()
         width = content_width + 6  # with the frame and the space at both sides
         if width > (BIG_WIDTH if self.has_class("big") else WIDTH):
@@ -107,26 +108,15 @@ class Confirm(DialogScreen[bool]):
         self, question: str, consequences: str, verb: str, *, keep: str = "Cancel", harmless: bool = False
     ) -> None:
         """``verb``, ``keep``: the labels of buttons; ``harmless``: nothing stops working, so the verb has the focus."""
-        super().__init__()
-        self._harmless = harmless
-        self._question = question
-        self._consequences = consequences
-        self._verb = verb
-        self._keep = keep
-
-    def compose(self) -> ComposeResult:
-        with Dialog(classes="dialog"):
-            yield Static(Content.styled(safe(self._question), "bold"), classes="title")
-            with VerticalScroll(classes="inside", can_focus=False):
-                yield Static(Content(safe_lines(self._consequences)))
-            with Horizontal(classes="buttons"):
-                yield Button(self._keep, id="cancel", compact=True)
-                yield Button(
-                    Content(safe(self._verb)), id="do", variant="default" if self._harmless else "error", compact=True
-                )
+        cancel = Button(keep, id="cancel", compact=True)
+        do = Button(Content(safe(verb)), id="do", variant="default" if harmless else "error", compact=True)
+        self._first = do if harmless else cancel
+        """The button that has the focus first."""
+        text = VerticalScroll(Static(Content(safe_lines(consequences))), classes="inside", can_focus=False)
+        super().__init__(Dialog(question, text, Horizontal(cancel, do, classes="buttons")))
 
     def on_mount(self) -> None:
-        self.query_one("#do" if self._harmless else "#cancel").focus()
+        self._first.focus()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(event.button.id == "do")
@@ -141,16 +131,10 @@ class Busy(DialogScreen[Any]):
     BINDINGS = [Binding("escape,q", "leave", "Leave")]  # noqa: RUF012 - Textual reads it and never changes it
 
     def __init__(self, title: str, work: Callable[[], Awaitable[Any]], now: Callable[[], Millis]) -> None:
-        super().__init__()
-        self._title = title
+        super().__init__(Dialog(title, Static(classes="passed")))
         self._work = work
         self._now = now
         self._began = now()
-
-    def compose(self) -> ComposeResult:
-        with Dialog(classes="dialog"):
-            yield Static(Content.styled(safe(self._title), "bold"))
-            yield Static(classes="passed")
 
     def on_mount(self) -> None:
         self.draw()

@@ -316,8 +316,7 @@ class Form(DialogScreen[Any]):
         self._is_saving = False
 
     def compose(self) -> ComposeResult:
-        with Dialog(classes="dialog big form"):
-            yield Static(Content.styled(safe(self.plan.title), "bold"), classes="title")
+        with Dialog(self.plan.title, classes="big form"):
             if self.plan.intro:
                 yield Static(Content(safe_lines(self.plan.intro)), classes="intro")
             yield self.fields

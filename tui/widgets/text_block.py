@@ -6,12 +6,13 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.screens import DialogScreen
+from tui.widgets.dialogs import Dialog
 
 Draw = Callable[[int], Content]
 """Returns the text for a width in cells."""
@@ -99,18 +100,8 @@ class TextDialog(DialogScreen[None]):
 
     def __init__(self, title: str, draw: Draw, hint: Content, *fields: Widget, id: str | None = None) -> None:
         """``fields`` are shown above the text."""
-        super().__init__(id=id)
-        self._title = title
         self._draw = draw
-        self._hint = hint
-        self._fields = fields
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog big form"):
-            yield Static(Content.styled(self._title, "bold"), classes="title")
-            yield from self._fields
-            yield TextBlock()
-            yield Static(self._hint, classes="hint")
+        super().__init__(Dialog(title, *fields, TextBlock(), Static(hint, classes="hint"), classes="big form"), id=id)
 
     def on_mount(self) -> None:
         self.draw()
