@@ -22,7 +22,7 @@ from gateway.domain.call import ACCOUNT, Scope
 from gateway.domain.channel import Channel, ChannelFields, ServedModel
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.key_owners import keys_of
-from gateway.domain.price import Price, PriceDraft, without_past
+from gateway.domain.price import Price, PriceDraft, in_force, without_past
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import mask
 from gateway.domain.token import Token, TokenFields, state_of
@@ -237,7 +237,7 @@ def _model_view(
     else:
         payer, price = catalog.registry.groups.get(token.group), catalog.price_for(entry, token)
     context = next((model.context for _, model in offers if model.context), None)
-    prices = [without_past(other, engine.now()) for other in answering.effects.prices] if answering is not None else []
+    prices = [in_force(other, engine.now()) for other in answering.effects.prices] if answering is not None else []
     return ModelView(
         name=name,
         channels=[] if target else [channel.name for channel, _ in offers],

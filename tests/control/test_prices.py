@@ -252,12 +252,18 @@ async def test_a_token_is_shown_what_it_pays_and_its_own_calls(
     [((1, 3), (3, 3), []), ((3, 1), (3, 3), [1, 3]), ((1, 2), (2, 3), [2, 3])],
     ids=["became equal", "became different", "were different"],
 )
+@pytest.mark.parametrize("time", [{"since": 1_600_000_020_000}, {"during": [{"start": 0, "end": 1440}]}])
 async def test_prices_of_channels_are_those_in_force(
-    owner: ControlClient, gateway: Gateway, first: tuple[int, int], second: tuple[int, int], shown: list[int]
+    owner: ControlClient,
+    gateway: Gateway,
+    first: tuple[int, int],
+    second: tuple[int, int],
+    shown: list[int],
+    time: dict[str, object],
 ) -> None:
     for name, (before, now) in {"one": first, "two": second}.items():
         gateway.channel("http://127.0.0.1:9/v1", "dated", name=name)
-        rule = {"since": 1_600_000_020_000, "input": now, "output": 9}
+        rule = {**time, "input": now, "output": 9}
         await owner.set_price("dated", {"input": before, "output": 9, "rules": [rule]}, name)
     (view,) = [model for model in await owner.models() if model.name == "dated"]
     assert sorted(price.input for price in view.prices) == shown
