@@ -101,19 +101,17 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
     compared = not (free or like)
 
     async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
-        bodies = dict.fromkeys(names, body)
+        place = (await client.channel(channel)).name if channel else ""
         prices = await client.prices() if compared or conditions else []
+        before, bodies = _current_prices(prices, place), dict.fromkeys(names, body)
         if conditions:  # the price is added to the current one
-            place = (await client.channel(channel)).name if channel else ""
             before = {name: _usual_price(await client.model(name), prices, place) for name in names}
             bodies = {name: with_rule(before[name], conditions, body) for name in names}
-        else:
-            before = _current_prices(prices, channel)
-        views = await _set_prices(client, bodies, channel)
+        views = await _set_prices(client, bodies, place)
         offered = await _offered_names(client)
         results = []
         for view in views:
-            new = _under_rule(before[view.model], body) if conditions else view
+            new = _under_rule(view, body) if conditions else view
             lost = _lost_rates(before.get(view.model), new) if compared else ""
             results.append((view, [lost, _unknown_model_note(view.model, offered)]))
         return results
@@ -148,12 +146,11 @@ def _usual_price(model: ModelDetail, prices: Sequence[PriceView], place: str) ->
     return next(iter(usual.values()))
 
 
-async def _set_prices(client: ControlClient, bodies: Mapping[str, dict[str, Any]], channel: str) -> list[PriceView]:
+async def _set_prices(client: ControlClient, bodies: Mapping[str, dict[str, Any]], place: str) -> list[PriceView]:
     """Set the prices of models in one change, at one channel if it is named. Returns the new prices."""
     if len(bodies) == 1:
-        return [await client.set_price(name, body, channel) for name, body in bodies.items()]
-    place = (await client.channel(channel)).name if channel else ""
-    await client.batch("prices", bodies, channel)
+        return [await client.set_price(name, body, place) for name, body in bodies.items()]
+    await client.batch("prices", bodies, place)
     return [view for view in await client.prices() if view.model in bodies and view.channel == place]
 
 

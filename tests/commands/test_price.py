@@ -288,6 +288,15 @@ def test_several_prices_are_removed_as_one_change() -> None:
     assert ran.err == "Removed 2 prices.\n"
 
 
+def test_a_channel_named_by_its_id_has_the_price_that_is_compared() -> None:
+    before = replace(PRICE, channel="openai", cached_input=Nanos(1_250_000_000))
+    after = replace(before, cached_input=None)
+    answers = {f"GET /channels/{CHANNEL.id}": CHANNEL, f"PUT /prices/{quote(PRICE.model)}": after}
+    control = Control({**OFFERED, **answers, "GET /prices": [before]})
+    line = ("price", "set", PRICE.model, "--channel", CHANNEL.id, "--input", "2.5", "--output", "10")
+    assert run(*line, control=control).err.splitlines()[1].endswith("no longer has: --cached 1.25")
+
+
 def test_prices_of_a_channel_are_removed_after_a_question() -> None:
     prices = [replace(PRICE, model=model, channel="openai") for model in ("fast", "gpt-4o")]
     answers = {"POST /batch": {"done": "removed 2 prices at channel 'openai'"}, "GET /settings": Settings()}
