@@ -5,6 +5,7 @@ and which are accepted; ``check_channel`` changes nothing.
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -46,27 +47,23 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     Raises NotFound if the channel does not serve the model.
     """
     served = _served_model(channel, model)
-    began, tested = engine.clock.mono(), channel
-    if channel.keys:
-        tested, listing = await _try_all_keys(engine, channel)
-    else:
-        listing = await _list_models(engine, channel, channel.id)
-    ok, text = listing.ok, listing.text
+    began = engine.clock.mono()
+    keys = zip(channel.all_keys or ("",), channel.state_ids, strict=True)
+    listings = [await _list_models(engine, channel.with_only_key(key), state_id) for key, state_id in keys]
+    ok, text = any(listing.ok for listing in listings), _listings_text(listings)
     if served is not None:
         began = engine.clock.mono()
-        ok, text = await _call(engine, tested, served)
-        if ok and channel.keys:
-            state_id = channel.state_ids[channel.all_keys.index(tested.key)]
-            if _has_key(engine, tested, state_id):
-                engine.health.clear(state_id)  # this also ends the pause of a key that lacked credit
-        reason = text.removeprefix(NO_ANSWER)
-        text += f"; {listing.text}"
-        if not ok and reason == listing.text.removeprefix(NO_MODELS):
-            text = f"neither a call nor the list of models works: {reason}"
+        tested = min(listings, key=lambda listing: (not listing.ok, listing.is_refused))
+        ok, call_text = await _call(engine, tested.channel, served)
+        if ok and channel.keys and _has_key(engine, tested.channel, tested.state_id):
+            engine.health.clear(tested.state_id)  # this also ends the pause of a key that lacked credit
+        reason = call_text.removeprefix(NO_ANSWER)
+        is_same = not ok and reason == text.removeprefix(NO_MODELS)
+        text = f"neither a call nor the list of models works: {reason}" if is_same else f"{call_text}; {text}"
     elif ok and any(engine.health.state_of(id).kind is FailureKind.QUOTA for id in channel.state_ids):
         text += "; it stays paused: only a call to a model shows whether it has credit again"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
-    failed_keys = listing.refused_keys if channel.keys else 0
+    failed_keys = sum(listing.is_refused for listing in listings) if channel.keys else 0
     return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, 300), failed_keys=failed_keys)
 
 
@@ -91,29 +88,39 @@ def _served_model(channel: Channel, model: str) -> ServedModel | None:
 
 
 class _Listing(msgspec.Struct, frozen=True):
-    """The result of fetching the list of models, with one key or with each of several."""
+    """The result of fetching the list of models with one key."""
 
+    channel: Channel
+    """The channel with only this key."""
+    state_id: ChannelId
+    """The id of the key's health state."""
     ok: bool
     """Whether the list could be fetched."""
     text: str
     """A sentence about it."""
-    refused_keys: int = 0
+    is_refused: bool = False
 
 
 async def _list_models(engine: Engine, channel: Channel, state_id: ChannelId) -> _Listing:
-    """Fetch the list. If the upstream rejects the key, this is recorded in the health state with this id."""
+    """Fetch the list. What this says about the key is recorded in its health state, unless it has been replaced.
+
+    The state of an only key is the channel's, which ``test_channel`` records.
+    """
     try:
         models = await engine.upstreams.fetch_models(channel)
     except UpstreamError as error:
         reason = reason_of(channel, error)
-        refused = refuses_key(error)
-        if refused and _has_key(engine, channel, state_id):
+        is_refused = refuses_key(error)
+        if is_refused and _has_key(engine, channel, state_id):
             engine.health.note_failure(state_id, error.kind, reason)
-        return _Listing(False, NO_MODELS + reason, int(refused))
+        return _Listing(channel, state_id, False, NO_MODELS + reason, is_refused)
+    is_paused = engine.health.state_of(state_id).kind is FailureKind.QUOTA
+    if state_id != channel.id and not is_paused and _has_key(engine, channel, state_id):
+        engine.health.clear(state_id)
     listed = {model.upstream_name for model in models}
     missing = [m.name for m in channel.models if m.upstream_name not in listed]
     suffix = f"; missing: {', '.join(missing[:5])}" if missing else ""
-    return _Listing(True, f"it lists {count_text(len(models), 'model')}{suffix}")
+    return _Listing(channel, state_id, True, f"it lists {count_text(len(models), 'model')}{suffix}")
 
 
 def _has_key(engine: Engine, tested: Channel, state_id: ChannelId) -> bool:
@@ -125,29 +132,17 @@ def _has_key(engine: Engine, tested: Channel, state_id: ChannelId) -> bool:
     return (keys | {current.id: current.key}).get(state_id) == tested.key
 
 
-async def _try_all_keys(engine: Engine, channel: Channel) -> tuple[Channel, _Listing]:
-    """Try all keys of a channel. Returns the channel with its first accepted key, and the results of all keys.
-
-    If no key is accepted, the channel has the first key that is not rejected.
-    """
-    keys = [channel.with_only_key(key) for key in channel.all_keys]
-    listings = []
-    for tested, state_id in zip(keys, channel.state_ids, strict=True):
-        listing = await _list_models(engine, tested, state_id)
-        is_paused = engine.health.state_of(state_id).kind is FailureKind.QUOTA
-        if listing.ok and not is_paused and _has_key(engine, tested, state_id):
-            engine.health.clear(state_id)
-        listings.append(listing)
-    accepted = [listing.ok for listing in listings]
-    refused = [listing.refused_keys for listing in listings]
-    results = [f"{sum(accepted)} of {len(keys)} keys are accepted"]
-    if sum(accepted) + sum(refused) < len(keys):  # for some keys the result is unknown
-        results = [f"{sum(refused)} of {len(keys)} keys are refused"] if any(refused) else []
+def _listings_text(listings: Sequence[_Listing]) -> str:
+    """Returns a sentence about the keys of a channel; for an only key, or none, about the list."""
+    if len(listings) == 1:
+        return listings[0].text
+    accepted, refused = sum(listing.ok for listing in listings), sum(listing.is_refused for listing in listings)
+    results = [f"{accepted} of {len(listings)} keys are accepted"]
+    if accepted + refused < len(listings):  # for some keys the result is unknown
+        results = [f"{refused} of {len(listings)} keys are refused"] if refused else []
     results += [listing.text for listing in listings if listing.ok][:1]
     results += [f"key {number}: {listing.text}" for number, listing in enumerate(listings, start=1) if not listing.ok]
-    usable = accepted if any(accepted) else [not is_refused for is_refused in refused]
-    tested = keys[usable.index(True)] if any(usable) else channel
-    return tested, _Listing(any(accepted), "; ".join(results), sum(refused))
+    return "; ".join(results)
 
 
 async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[bool, str]:
