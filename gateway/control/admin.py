@@ -49,11 +49,8 @@ async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     names = first_of([setting.field for setting in changed], 4)
     done, undone = f"changed settings {names}", f"settings {names} are as before"
     if len(changed) == 1:
-        before = changed[0].before
-        done, undone = (
-            f"changed setting {names} from {before} to {changed[0].after}",
-            f"setting {names} is {before} again",
-        )
+        before, after = changed[0].before, changed[0].after
+        done, undone = f"changed setting {names} from {before} to {after}", f"setting {names} is {before} again"
     await edits.commit(done, undone, Change("settings", "", settings))
     return edits.registry.settings
 

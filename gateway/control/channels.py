@@ -179,10 +179,11 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     return check
 
 
-async def resume_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """POST /channels/{ref}/clear: forget the channel's failures, so that it gets calls again."""
+async def resume(edits: ConfigEdits, request: web.Request) -> ChannelView:
+    """POST /channels/{ref}[/keys/{number}]/clear: forget the failures of a channel or key, which then gets calls."""
     channel = _channel_in(edits, request)
-    edits.engine.health.clear(channel.id)
+    id_ = channel.state_ids[_key_index(edits, request)] if "number" in request.match_info else channel.id
+    edits.engine.health.clear(id_)
     edits.engine.incident_watch.refresh()
     return await view_of(edits, channel)
 
@@ -207,14 +208,6 @@ async def remove_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     channel, index = _channel_in(edits, request), _key_index(edits, request)
     keys = (*channel.all_keys[:index], *channel.all_keys[index + 1 :])
     return await _commit_keys(edits, channel, keys, f"removed key {index + 1} of channel '{channel.name}'")
-
-
-async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """POST /channels/{ref}/keys/{number}/clear: forget a key's failures."""
-    channel, index = _channel_in(edits, request), _key_index(edits, request)
-    edits.engine.health.clear(channel.state_ids[index])
-    edits.engine.incident_watch.refresh()
-    return await view_of(edits, channel)
 
 
 async def _new_key(request: web.Request) -> str:

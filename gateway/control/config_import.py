@@ -33,7 +33,6 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.config_codec import FORMAT, SECTIONS, Section, bad_value, read
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, ImportView
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.group import Group
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.key_owners import digest, hint
 from gateway.domain.registry import KINDS, NOUNS, Change, Entity, Registry, with_changes
@@ -66,8 +65,6 @@ class ImportPlan:
         self.keys: dict[str, str] = {}
         """The keys of new tokens by name."""
         self._now = now
-        self._remaining_groups: Mapping[str, Group] = {}
-        """The current groups that are not removed, by name."""
 
     def differences(self) -> list[Difference]:
         """Returns what is added, changed and removed, and then what stays. Keys that a dry run makes are left out."""
@@ -80,10 +77,6 @@ class ImportPlan:
     def add_document(self, document: Document, *, prune: bool) -> None:
         """Plan the changes that a document makes. Raises BadRequest with the path of the bad value."""
         _check_head(document)
-        named_groups = _table(document, "groups")
-        self._remaining_groups = {
-            name: group for name, group in self.registry.groups.items() if name in named_groups or not prune
-        }
         for section in SECTIONS:
             if section.title:
                 self._plan_entities(section, _table(document, section.name), prune=prune)
@@ -109,15 +102,7 @@ class ImportPlan:
         return notes
 
     def _plan_entities(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
-        registry = self.registry
-        present = {getattr(entity, section.title): entity for entity in getattr(registry, section.name).values()}
-        for title, values in tables.items():
-            path = f"{section.name}.{plain(title, 64)}"
-            old = present.get(title)
-            with validation.error_path(path):
-                complete = _with_defaults(section, values, registry)
-            new = read(KINDS[section.name][0], complete, path, self._omitted_fields(section, title, old))
-            self._add_change(section, old, self._merge_current(old, new, values, path))
+        present = {getattr(entity, section.title): entity for entity in getattr(self.registry, section.name).values()}
         for title in sorted(set(present) - set(tables)):
             entity = present[title]
             if self._belongs_to_program(entity):
@@ -126,6 +111,14 @@ class ImportPlan:
                 self._add_change(section, entity, None)
             else:
                 self._unchanged.append(Difference(action="kept", noun=NOUNS[section.name], name=title, fields=[]))
+        self.registry = with_changes(self._before, self.changes)  # a new group may get the id of a removed one
+        for title, values in tables.items():
+            path = f"{section.name}.{plain(title, 64)}"
+            old = present.get(title)
+            with validation.error_path(path):
+                complete = _with_defaults(section, values, self.registry)
+            new = read(KINDS[section.name][0], complete, path, self._omitted_fields(section, title, old))
+            self._add_change(section, old, self._merge_current(old, new, values, path))
 
     def _belongs_to_program(self, entity: msgspec.Struct) -> bool:
         """Returns whether this is a program's token, which no file has. One that is left over goes with its group."""
@@ -143,7 +136,7 @@ class ImportPlan:
         elif section.name == "channels":
             fields = {"id": ChannelId(new_id("ch")), "created": self._now, "last_check": None}
         elif section.name == "groups":
-            fields = {"created": self._now, "id": group_id(title, self._remaining_groups)}
+            fields = {"created": self._now, "id": group_id(title, self.registry.groups)}
         else:
             fields = dict.fromkeys(section.omit, self._now)
         return {section.title: title, **fields}

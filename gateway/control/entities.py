@@ -184,13 +184,8 @@ def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[st
 
 def _entity_in(edits: ConfigEdits, request: web.Request) -> Token | Group | Channel:
     """Returns the entity in the path. Raises NotFound if it does not exist."""
-    catalog = edits.engine.catalog
-    finders: Mapping[str, Callable[[str], Token | Group | Channel]] = {
-        "tokens": catalog.token,
-        "groups": catalog.group,
-        "channels": catalog.channel,
-    }
-    return finders[request.match_info["kind"]](request.match_info["ref"])
+    find = getattr(edits.engine.catalog, NOUNS[request.match_info["kind"]])
+    return cast("Token | Group | Channel", find(request.match_info["ref"]))
 
 
 async def _view(edits: ConfigEdits, entity: Token | Group | Channel) -> EntityView:

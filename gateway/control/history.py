@@ -1,6 +1,7 @@
 """History: list, undo and redo changes. An undo that may surprise the owner needs a confirmation."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterator
 
 from aiohttp import web
@@ -107,20 +108,17 @@ async def _reasons_to_ask(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPla
     return reasons
 
 
-def _call_counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
+def _call_counts(engine: Engine, since: Millis) -> dict[str, Counter[str]]:
     """Returns the number of calls that began since then or are running, by dimension and value."""
-    by_dimension: dict[str, dict[str, int]] = {}
-    running = list(engine.store.books.running.values())
+    by_dimension = dict[str, Counter[str]]()
     for dimension in _DIMENSIONS.values():
         rows = engine.store.calls.sums(dimension, since, Millis(FOREVER), "").rows
-        sums = by_dimension[dimension] = {value: counts.calls for value, counts in rows.items()}
-        for call in running:
-            value = getattr(call, dimension)
-            sums[value] = sums.get(value, 0) + 1
+        counts = by_dimension[dimension] = Counter({value: sums.calls for value, sums in rows.items()})
+        counts.update(getattr(call, dimension) for call in [*engine.store.books.running.values()])
     return by_dimension
 
 
-def _use_reasons(before: Registry, after: Registry, change: Change, counts: dict[str, dict[str, int]]) -> Iterator[str]:
+def _use_reasons(before: Registry, after: Registry, change: Change, counts: dict[str, Counter[str]]) -> Iterator[str]:
     """Yields how many calls used what the change removes: an entity, or the current key of a token."""
     current = entity_of(before, change.table, change.key)
     if change.table not in _DIMENSIONS or current is None:
@@ -128,8 +126,7 @@ def _use_reasons(before: Registry, after: Registry, change: Change, counts: dict
     key = current.id if isinstance(current, Group) else change.key
     if isinstance(current, Group) and key in {group.id for group in after.groups.values()}:
         return  # the group is not removed, it only gets its former name back
-    count = counts[_DIMENSIONS[change.table]].get(key, 0)
-    if not count:
+    if not (count := counts[_DIMENSIONS[change.table]][key]):
         return
     name = plain(str(getattr(current, "name", "") or change.key))
     used = f"{count_text(count, 'call')} used {NOUNS[change.table]} '{name}' since then"
