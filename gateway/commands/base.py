@@ -88,7 +88,9 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str] = (), json_help: str = JSON_HELP, **options: Any) -> None:
         super().__init__(*args, **options)
         self.examples = examples
-        self.params += [_json_option(json_help), home_option()] if json_help else [home_option()]
+        if json_help:
+            self.params.append(_stored_option("json", json_help, is_flag=True, default=None))
+        self.params.append(home_option())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -211,39 +213,23 @@ class Noun(SuggestingGroup):
 
 
 def address_options() -> list[click.Parameter]:
-    """Returns ``--host`` and ``--port``, whose values are stored in ``click.Context.meta`` for ``current_config``."""
+    """Returns ``--host`` and ``--port``."""
     return [
-        click.Option(
-            ["--host"],
-            expose_value=False,
-            callback=_store,
-            help="Address to listen on (default: TOLLKEEPER_HOST, else 127.0.0.1).",
-        ),
-        click.Option(
-            ["--port"],
-            metavar="NUMBER",
-            expose_value=False,
-            callback=_store,
-            help="Port of /v1 (default: TOLLKEEPER_PORT, else 8655); 0 for any free one.",
-        ),
+        _stored_option("host", "Address to listen on (default: TOLLKEEPER_HOST, else 127.0.0.1)."),
+        _stored_option("port", "Port of /v1 (default: TOLLKEEPER_PORT, else 8655); 0 for any free one.", "NUMBER"),
     ]
 
 
 def home_option() -> click.Option:
-    """Returns ``--home``, whose value is stored in ``click.Context.meta`` for ``current_config``."""
-    return click.Option(
-        ["--home"],
-        metavar="FOLDER",
-        expose_value=False,
-        is_eager=True,
-        callback=_store,
-        help="The data folder (default: TOLLKEEPER_HOME, else the user's data folder).",
-    )
+    """Returns ``--home``."""
+    text = "The data folder (default: TOLLKEEPER_HOME, else the user's data folder)."
+    return _stored_option("home", text, "FOLDER", is_eager=True)
 
 
-def _json_option(text: str) -> click.Option:
-    """Returns ``--json`` with this help. ``output.wants_json`` finds out whether it is given."""
-    return click.Option(["--json"], is_flag=True, default=None, expose_value=False, callback=_store, help=text)
+def _stored_option(name: str, text: str, metavar: str | None = None, **settings: Any) -> click.Option:
+    """Returns an option with this help, whose value is in ``click.Context.meta`` instead of a parameter."""
+    names = [f"--{name}"]
+    return click.Option(names, help=text, metavar=metavar, expose_value=False, callback=_store, **settings)
 
 
 def _store(ctx: click.Context, param: click.Parameter, value: object) -> None:

@@ -1,6 +1,7 @@
 """``usage tail``: prints a line for every call as it ends."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any
@@ -126,8 +127,8 @@ class EventFeed:
 
     def __init__(self, recent: int) -> None:
         self._recent = recent
-        self._seen: dict[str, None] = {}
-        """The ids of the latest calls, in order."""
+        self._seen = deque[str](maxlen=2 * SNAPSHOT_CALLS)
+        """The ids of the latest calls."""
         self._started = False
 
     def calls_in(self, event: AnyEvent) -> list[CallView]:
@@ -137,9 +138,7 @@ class EventFeed:
         else:
             calls = event.recent[::-1] if isinstance(event, Snapshot) else []
         new = [call for call in calls if call.id not in self._seen]
-        self._seen.update(dict.fromkeys(call.id for call in new))
-        while len(self._seen) > 2 * SNAPSHOT_CALLS:
-            del self._seen[next(iter(self._seen))]
+        self._seen.extend(call.id for call in new)
         if isinstance(event, Snapshot) and not self._started:
             self._started = True
             return new[max(0, len(new) - self._recent) :]
@@ -147,7 +146,7 @@ class EventFeed:
 
     def has_gap(self, event: Snapshot) -> bool:
         """Returns whether calls that were not shown are too old for this snapshot."""
-        return self._started and event.older > 0 and self._seen.keys().isdisjoint(call.id for call in event.recent)
+        return self._started and event.older > 0 and not {call.id for call in event.recent} & {*self._seen}
 
 
 def line_of(call: CallView, width: int | None = None) -> str:
