@@ -194,7 +194,7 @@ async def open_engine(
 
 
 def _make_pipeline(engine: Engine) -> Pipeline:
-    progress = ProgressReporter(engine.bus, engine.store.books, engine.clock)
+    progress = ProgressReporter(engine.bus, engine.store.books)
     engine.live.report = progress.report_output
     attempts = Attempts(
         sender=engine.upstreams,

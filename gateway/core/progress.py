@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import msgspec
 
 from gateway.core.call import Call
-from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.quota import MoneyBooks, money_until_stop
 from gateway.domain.cost import cost
@@ -28,7 +27,6 @@ class ProgressReporter:
 
     bus: EventBus
     books: MoneyBooks
-    clock: Clock
 
     def report_route(self, call: Call) -> None:
         """Report that a channel is about to be called."""
@@ -45,7 +43,7 @@ class ProgressReporter:
             return
         spent, context = self.report_output(call), call.context
         account = context.catalog.registry.account
-        left = money_until_stop(self.books, account, context.token, now=self.clock.wall())
+        left = money_until_stop(self.books, account, context.token, began=context.origin.ts)
         if left is not None and left + call.hold.nanos < spent:
             raise BudgetExhausted("the money for this call is used up")
 

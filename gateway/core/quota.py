@@ -272,12 +272,14 @@ def _refusal(books: MoneyBooks, shortages: Iterable[Shortage], affordable: int) 
     return error
 
 
-def money_until_stop(books: MoneyBooks, account: Account, token: Token, *, now: Millis) -> int | None:
-    """Returns the nano-dollars left before a running stream must end; None if the settings do not end streams."""
+def money_until_stop(books: MoneyBooks, account: Account, token: Token, *, began: Millis) -> int | None:
+    """Returns the nano-dollars left before a stream that began then must end; None if the settings end no streams."""
     amounts_left = [int(books.available())] if account.stop_when_empty else []
-    if token.stop_when_empty:
-        headrooms = (_headroom(books, ("token", token.id), budget, token.name, now) for budget in token.budgets)
-        amounts_left += [headroom.nanos for headroom in headrooms if headroom.nanos is not None]
+    for budget in token.budgets if token.stop_when_empty else ():
+        headroom = _headroom(books, ("token", token.id), budget, token.name, began)
+        if headroom.nanos is not None:
+            later_calls = books.running_in(headroom.scope, headroom.resets) if headroom.resets else ()
+            amounts_left.append(headroom.nanos + sum(call.held for call in later_calls))
     return min(amounts_left, default=None)
 
 

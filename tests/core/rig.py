@@ -87,7 +87,7 @@ class Rig:
         self.grant(DOLLAR)
 
     def _attempts(self, clock: Clock) -> Attempts:
-        progress = ProgressReporter(self.bus, self.books, clock)
+        progress = ProgressReporter(self.bus, self.books)
         self.live.report = progress.report_output
         running, worker = self.live.__len__, self.worker
         return new_attempts(

@@ -136,7 +136,7 @@ class StorelessGateway(GenerousUpstream):
         clock = self.clock = Watch().clock
         self.catalog, self.meter = catalog, Meter()
         self.limiter = Limiter(clock.mono, lambda _: (0, 0, 0.0))
-        progress = ProgressReporter(EventBus(), Purse(), clock)
+        progress = ProgressReporter(EventBus(), Purse())
         health = ChannelHealth(clock.mono, lambda: None)
         self.attempts = new_attempts(self.upstreams, health, self.limiter, progress, clock)
         for made in catalog.registry.channels.values():

@@ -282,7 +282,7 @@ class Desk:
         self.watch = Watch()
         self.bus = EventBus()
         self.books = Books(available)
-        self.teller = ProgressReporter(self.bus, self.books, self.watch.clock)
+        self.teller = ProgressReporter(self.bus, self.books)
         origin = kit.origin(began=self.watch.clock.mono())
         self.call = kit.call(origin=origin, catalog=kit.catalog(account=account), token=token or kit.token())
         self.call.begin_attempt(kit.route(), "")

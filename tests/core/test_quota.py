@@ -491,11 +491,11 @@ def token(stops: bool, *budgets: Budget) -> Token:
 
 
 def test_no_stream_is_to_be_stopped() -> None:
-    assert money_until_stop(Purse(), Account(), token(False, Budget(nanos=Nanos(5))), now=NOON) is None
+    assert money_until_stop(Purse(), Account(), token(False, Budget(nanos=Nanos(5))), began=NOON) is None
 
 
 def test_the_account_may_want_a_stream_stopped() -> None:
-    assert money_until_stop(Purse(70), Account(stop_when_empty=True), token(False), now=NOON) == 70
+    assert money_until_stop(Purse(70), Account(stop_when_empty=True), token(False), began=NOON) == 70
 
 
 def test_a_token_may_want_a_stream_stopped_by_its_tightest_budget() -> None:
@@ -503,4 +503,15 @@ def test_a_token_may_want_a_stream_stopped_by_its_tightest_budget() -> None:
     purse.spendings[TOKEN, window_start(Window.DAY, NOON)] = Amounts(nanos=Nanos(30))
     purse.holds[TOKEN] = Amounts(nanos=Nanos(20))
     budgets = (Budget(nanos=Nanos(90)), Budget(window=Window.DAY, nanos=Nanos(100)), Budget(tokens=1))
-    assert money_until_stop(purse, Account(), token(True, *budgets), now=NOON) == 50
+    assert money_until_stop(purse, Account(), token(True, *budgets), began=NOON) == 50
+
+
+def test_calls_of_the_next_day_leave_a_stream_of_yesterday_what_it_had() -> None:
+    """Of a budget of 100 a day 30 are spent, and 50 held: 20 by calls of the stream's own day."""
+    purse, midnight = Purse(), Millis(window_start(Window.DAY, NOON) + 86_400_000)
+    purse.spendings[TOKEN, window_start(Window.DAY, NOON)] = Amounts(nanos=Nanos(30))
+    purse.spendings[TOKEN, midnight] = Amounts(nanos=Nanos(95))
+    purse.holds[TOKEN] = Amounts(nanos=Nanos(50))
+    purse.update(msgspec.structs.replace(holder(1, "tok_1", held=Nanos(30)), ts=midnight))
+    daily = token(True, Budget(window=Window.DAY, nanos=Nanos(100)))
+    assert money_until_stop(purse, Account(), daily, began=NOON) == 50

@@ -77,6 +77,29 @@ async def test_a_call_that_runs_over_midnight_is_booked_on_the_day_it_began(home
     assert law.on_disk(home) == []
 
 
+async def test_a_stream_over_midnight_is_stopped_by_the_budget_of_its_own_day(home: Path, provider: Provider) -> None:
+    """It costs 7,462,500, and 7,000,000 may be spent in a day, of which it holds 4,040,000."""
+    noon = datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0)
+    today, tomorrow = (Millis(int(day.timestamp() * 1000)) for day in (noon, noon + timedelta(days=1)))
+    at, go_on = [today], asyncio.Event()
+    first, second, *rest = story("Hel", "word " * 800)
+    pieces: list[bytes | float] = [event(second), 0.3, *map(event, rest), 0.3, DONE]
+    provider.on("m", in_steps(event(first), go_on, *pieces))
+    async with running(home, wall=lambda: at[0]) as gateway:
+        gateway.channel(provider.base_url)
+        gateway.price()
+        budget = Budget(window=Window.DAY, nanos=Nanos(7_000_000))
+        client = gateway.token("daily", budgets=(budget,), hold_output=400, stop_when_empty=True)
+        call = asyncio.ensure_future(client.chat(max_tokens=4000, stream=True))
+        await provider.asked()
+        at[0] = tomorrow
+        go_on.set()
+        assert (await call).status == 200
+        (record,) = await gateway.settled()
+    assert (record.ts, record.outcome, record.finish) == (today, Outcome.STOPPED, "length")
+    assert record.upstream_id == "chatcmpl-1"
+
+
 async def test_calls_of_a_clock_that_was_ahead_use_up_nothing_of_today(home: Path, provider: Provider) -> None:
     noon = datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0)
     today, ahead = (Millis(int(day.timestamp() * 1000)) for day in (noon, noon + timedelta(days=400)))
