@@ -98,7 +98,7 @@ _NO_MODEL = lazy_pattern(
     r"|model_(?:terms_required|permission_blocked)|marked by provider as legacy|use case details have not been"
     r"|marketplace subscription for this model|model fade out|entity with key \S+ not found"
     r"|authorization failed or requested resource|model\b[^.]{0,80} unavailable in your region|model_not_available"
-    r"|模型.{0,40}(?:不存在|无可用|未开通)"
+    r"|model '[^']*' was removed|model \S+ is not supported\. supported models|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _CERTAINLY_NO_MODEL = lazy_pattern(
     r"model_not_found|not_found_error model|unknown model|no such model|model not found|not support (?:the )?model\b"
@@ -106,7 +106,7 @@ _CERTAINLY_NO_MODEL = lazy_pattern(
 )
 """A narrower pattern for statuses of an upstream's own failure, such as a model that cannot be loaded."""
 _DENIED = lazy_pattern(
-    r"(?:access to|(?:allowed|authorized|permitted|entitled) to (?:use|access|call|invoke))"
+    r"(?:access to|(?:allowed|authorized|permitted|entitled) to (?:use|access|call|invoke|(?:\w+ ){1,2}from))"
     r" (?:the |this |that |requested |specified )*models?\b"
     r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied)"
     r"|\bmodels?\b.{0,120}?not (?:enabled|supported|allowed|authorized|permitted)"

@@ -78,6 +78,10 @@ NO_SUCH_MODEL: list[Said] = [
     (404, {"message": "Model use case details have not been submitted for this account. Try again in 15 minutes."}),
     (403, {"message": "Your AWS Marketplace subscription for this model cannot be completed at this time."}),
     (404, {"message": "model 'x' not found, make sure the correct model ID was used"}),
+    (404, {"message": "model 'x-r' was removed on September 15, 2025. See https://docs.cohere.com/docs/models"}),
+    (400, {"detail": "Model x-2 is not supported. Supported models are ['x-3-large', 'x-3']."}),  # Voyage
+    (403, openai("You are not allowed to sample from this model", None)),
+    (403, openai("You are not allowed to generate embeddings from this model", None)),
     (503, openai("分组 default 下模型 x 无可用渠道（distributor）", "model_not_found", "new_api_error")),
     (403, openai("Project `p` does not have access to model `x`", "model_not_found")),
     (404, {"object": "error", "message": "The model `x` does not exist.", "type": "NotFoundError", "code": 404}),
