@@ -6,7 +6,8 @@ counted, and a shared record has the count a second later, whether another refus
 minutes, its records become rarer.
 
 Refusals are counted apart by token, reason, API, program, and model or address, as long as these are few. Others of the
-same token and reason share a record, which leaves out the fields that differ.
+same token and reason share a record, which leaves out the fields that differ. A flood is forgotten when it has been
+quiet for as long as its burst allows records.
 """
 
 from collections.abc import Callable
@@ -32,7 +33,6 @@ BURST = 20
 """How many refusals of one token for one reason, of different kinds, are recorded at once; then one for each gap."""
 LONG_GAP_S = 10.0
 """Seconds between two records in a long flood."""
-KINDS_KEPT = 1000
 
 _Kind = tuple[str, ...]
 """What tells refusals apart: token, reason, API, program, and address or model."""
@@ -74,29 +74,20 @@ class _SharedRecord(msgspec.Struct):
 
 
 class _Flood(msgspec.Struct):
-    updated: float
-    credit: float = BURST
+    """The refusals of one token for one reason, until a timer has given all of its credit back."""
+
+    credit: int = BURST
+    """How many records may be written at once. One comes back with each gap."""
+    recorded: set[_Kind] = set()
+    """The kinds that were recorded at the beginning of this gap or in it."""
     shared: dict[_Kind, _SharedRecord] = {}
-    """The shared records that are not yet written."""
-    scheduled: bool = False
-    """Whether they will be written soon."""
+    """The records that are written at the end of the gap: for kinds that were recorded in it, and for all others."""
     written: int = 0
     """How many records were written since the flood began."""
 
     @property
     def gap_s(self) -> float:
         return GAP_S if self.written < 600 else LONG_GAP_S
-
-    def take_credit(self, now: float) -> bool:
-        """Use up one of the records that may be written at once. Returns whether there was one."""
-        self.credit = min(BURST, self.credit + (now - self.updated) / self.gap_s)
-        self.updated = now
-        if self.credit >= BURST:  # it has been quiet for a while
-            self.written = 0
-        if self.credit < 1:
-            return False
-        self.credit -= 1
-        return True
 
 
 @dataclass(eq=False)
@@ -112,8 +103,6 @@ class Refusals:
 
     def __post_init__(self) -> None:
         self._closed = False
-        self._written_at: dict[_Kind, float] = {}
-        """When each kind was last recorded, the oldest first."""
         self._floods: dict[tuple[str, str], _Flood] = {}
         """By token and reason."""
         self._models: set[str] = set()
@@ -127,18 +116,12 @@ class Refusals:
         now = self._clock.mono()
         record = self._record(origin, error, token, request, now)
         kind = (record.token, record.code, record.api, record.app, record.request or record.model)
-        flood = self._flood(record.token, record.code, now)
-        shared = flood.shared.get(kind)
-        if shared is None:
-            counted_apart = _MIXED not in flood.shared and flood.take_credit(now)
-            if counted_apart and now - self._written_at.get(kind, -LONG_GAP_S) >= flood.gap_s:
-                self._write(record, kind, flood)
-                return
-            shared = flood.shared.setdefault(kind if counted_apart else _MIXED, _SharedRecord(kind, record, record))
-        shared.add(record, kind)
-        if not flood.scheduled and not self._closed:
-            flood.scheduled = True
-            self._later(flood.gap_s, lambda: self._write_shared(flood))
+        flood = self._flood(record.token, record.code)
+        place = kind if kind in flood.recorded else _MIXED
+        if place == kind or flood.credit < 1 or _MIXED in flood.shared:
+            flood.shared.setdefault(place, _SharedRecord(kind, record, record)).add(record, kind)
+        else:
+            self._write(record, kind, flood)
 
     def write_shared(self) -> None:
         for flood in self._floods.values():
@@ -149,24 +132,36 @@ class Refusals:
         self.write_shared()
         self._closed = True
 
+    def _flood(self, token: str, code: str) -> _Flood:
+        """Returns the flood that a refusal belongs to. A new one gets its timer."""
+        flood = self._floods.get((token, code))
+        if flood is None:
+            flood = self._floods[token, code] = _Flood()
+            self._later(flood.gap_s, lambda: self._end_gap(token, code, flood))
+        return flood
+
+    def _end_gap(self, token: str, code: str, flood: _Flood) -> None:
+        """Write the shared records, and forget a flood that has been quiet for a while."""
+        flood.credit += 1
+        flood.recorded.clear()
+        if not self._closed:
+            self._write_shared(flood)
+        if flood.credit < BURST and not self._closed:
+            self._later(flood.gap_s, lambda: self._end_gap(token, code, flood))
+        else:
+            del self._floods[token, code]
+
     def _write_shared(self, flood: _Flood) -> None:
-        flood.scheduled = False
-        if self._closed:
-            return
         shared_records, flood.shared = flood.shared, {}
-        for kind, shared in shared_records.items():
-            if kind == _MIXED:
-                flood.take_credit(self._clock.mono())  # it counts as one of those recorded in this second
+        for shared in shared_records.values():
             self._write(shared.record(), shared.kind, flood)
 
     def _write(self, record: Record, kind: _Kind, flood: _Flood) -> None:
         """Write a record, without invented names."""
         flood.written += 1
-        if kind != _MIXED:
-            self._written_at.pop(kind, None)
-            if len(self._written_at) >= KINDS_KEPT:
-                del self._written_at[next(iter(self._written_at))]
-            self._written_at[kind] = self._clock.mono()
+        flood.credit -= 1
+        if kind != _MIXED and flood.credit >= 0:  # otherwise it is counted with others from now on
+            flood.recorded.add(kind)
         model = _limited_name(self._models, record.model) if record.code == "model_not_found" else record.model
         record = msgspec.structs.replace(record, model=model, app=_limited_name(self._apps, record.app))
         self._store(record)
@@ -199,15 +194,6 @@ class Refusals:
             retry=origin.retry,
             marks=tuple(error.marks),
         )
-
-    def _flood(self, token: str, code: str, now: float) -> _Flood:
-        """Returns the flood that a refusal belongs to. Of too many floods the oldest is forgotten."""
-        flood = self._floods.get((token, code))
-        if flood is None:
-            if len(self._floods) >= KINDS_KEPT:
-                self._write_shared(self._floods.pop(next(iter(self._floods))))
-            flood = self._floods[token, code] = _Flood(now)
-        return flood
 
 
 def _model_of(error: GatewayError, request: InboundRequest | None) -> str:

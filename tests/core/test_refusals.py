@@ -1,11 +1,12 @@
 """A flood of one refusal is recorded as a trickle."""
 
 from collections.abc import Callable
+from operator import itemgetter
 
 import pytest
 
 from gateway.core.event_bus import EventBus
-from gateway.core.refusal_log import BURST, GAP_S, KINDS_KEPT, LONG_GAP_S, Refusals
+from gateway.core.refusal_log import BURST, GAP_S, LONG_GAP_S, Refusals
 from gateway.domain.call import SKIPPED_MARK, Outcome, Record, mark_values
 from gateway.domain.errors import GatewayError, InvalidToken, NoChannel, NotFound, RateLimited
 from gateway.domain.group import Group
@@ -32,12 +33,13 @@ class Desk:
         self.due.append((self.watch.clock.mono() + delay_s, work))
 
     def advance(self, seconds: float) -> None:
-        """Time passes, and what is due is done."""
-        self.watch.advance(seconds)
-        now = self.watch.clock.mono()
-        due, self.due = [one for one in self.due if one[0] <= now], [one for one in self.due if one[0] > now]
-        for _, work in due:
-            work()
+        """Time passes, and what is due is done when it is due."""
+        end = self.watch.clock.mono() + seconds
+        while self.due and (first := min(self.due, key=itemgetter(0)))[0] <= end:
+            self.due.remove(first)
+            self.watch.advance(first[0] - self.watch.clock.mono())
+            first[1]()
+        self.watch.advance(end - self.watch.clock.mono())
 
     @property
     def told(self) -> int:
@@ -89,7 +91,7 @@ def test_a_flood_is_recorded_once_a_second(desk: Desk) -> None:
         desk.refuse()
         desk.advance(0.03125)
     assert len(desk.records) == 4
-    assert [record.marks for record in desk.records] == [(), *[("repeated=31",)] * 3]
+    assert [record.marks for record in desk.records] == [(), ("repeated=30",), *[("repeated=31",)] * 2]
 
 
 def test_a_burst_shows_its_count_although_none_follows(desk: Desk) -> None:
@@ -181,13 +183,23 @@ def test_too_many_different_refusals_share_a_record_without_a_model(desk: Desk) 
     ]
 
 
-def test_remembered_kinds_are_bounded(desk: Desk) -> None:
-    for number in range(3 * KINDS_KEPT):
-        desk.refuse(model=str(number))
+def test_floods_are_forgotten_when_they_are_over(desk: Desk) -> None:
+    for number in range(3000):
         desk.refuse(RateLimited("x", code=str(number)))
-        desk.watch.advance(1)
-    assert len(desk.refusals._written_at) <= KINDS_KEPT  # noqa: SLF001 - its bound is what this is about
-    assert len(desk.refusals._floods) <= KINDS_KEPT  # noqa: SLF001
+        desk.advance(GAP_S)
+    desk.advance((BURST + 1) * GAP_S)
+    assert (len(desk.records), desk.due) == (3000, [])
+    assert not desk.refusals._floods  # noqa: SLF001 - what is remembered is what this is about
+
+
+@pytest.mark.parametrize("kinds", [1, 3, BURST])
+def test_kinds_that_go_on_and_on_are_recorded_about_once_a_second(desk: Desk, kinds: int) -> None:
+    for number in range(60 * 20):
+        desk.refuse(model=str(number % kinds))
+        desk.advance(GAP_S / 20)
+    assert 60 <= len(desk.records) <= 60 + 2 * BURST
+    desk.advance(GAP_S)
+    assert desk.told == 60 * 20
 
 
 def test_names_that_change_each_time_are_recorded_as_a_trickle(desk: Desk) -> None:
@@ -208,7 +220,7 @@ def test_another_tokens_refusals_are_recorded_in_a_flood(desk: Desk) -> None:
 
 def test_a_quiet_day_saves_nothing_up(desk: Desk) -> None:
     desk.refuse(model="first")
-    desk.watch.advance(86_400)
+    desk.advance(86_400)
     for number in range(100):
         desk.refuse(model=str(number))
     assert len(desk.records) == 1 + BURST
@@ -225,9 +237,9 @@ def test_so_many_are_recorded_at_once(desk: Desk, count: int) -> None:
 def test_so_many_names_that_do_not_exist_are_kept(desk: Desk, count: int) -> None:
     for number in range(count):
         desk.refuse(NotFound("no", code="model_not_found"), model=str(number))
-        desk.watch.advance(1)
+        desk.advance(1)
     desk.refuse(NotFound("no", code="model_not_found"), model="0")
-    desk.watch.advance(1)
+    desk.advance(1)
     desk.refuse(RateLimited("too fast"), model="a real one")
     names = [record.model for record in desk.records]
     assert len({name for name in names[:-2] if name}) == min(count, 200)
@@ -272,5 +284,5 @@ def test_the_gap_is_a_second() -> None:
 def test_programs_that_call_themselves_otherwise_each_time_lose_their_names(desk: Desk) -> None:
     for number in range(200 + 5):
         desk.refuse(InvalidToken("no"), app=f"agent-{number}")
-        desk.watch.advance(1)
+        desk.advance(1)
     assert [record.app for record in desk.records].count("") == 5
