@@ -28,7 +28,7 @@ from tui.text import key_hints, safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import notice, toast
 from tui.widgets.form import Form, FormField, field_plan
-from tui.widgets.text_block import Detail, TextDialog
+from tui.widgets.text_block import TextDialog
 
 NO_CALL = "list models only"
 """The option of a test that makes no completion."""
@@ -65,7 +65,7 @@ async def _test(page: AnyPage, channel: ChannelView) -> None:
     model = await page.ask(Form(field_plan(f"Test {channel.name}", field, "Test", command=command)))
     title = f"Testing {channel.name}{f' with {model}' if model else ''}"
     check: Check = await page.wait(title, lambda: session.client.test_channel(channel.id, model))
-    page.query_one(Detail).display = page.view.detail = True
+    page.view.detail = page.pane.display = True
     page.draw_detail()
     is_good = check.ok and not check.failed_keys
     failure = "passed, but not with every key," if check.ok else "FAILED"

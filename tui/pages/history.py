@@ -19,7 +19,6 @@ from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, key_hints, safe
 from tui.widgets.dialogs import toast
-from tui.widgets.search_input import FilterInput
 
 
 async def undo_change(app: ConsoleApp, number: int = 0, *, redo: bool = False) -> None:
@@ -144,5 +143,5 @@ class HistoryScreen(DialogScreen[None]):
         self.set_interval(1.0, self._page.renew)
 
     def action_leave(self) -> None:
-        if not self.query_one(FilterInput).close():
+        if not self._page.field.close():
             self.dismiss(None)

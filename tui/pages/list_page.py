@@ -39,23 +39,21 @@ EXPORT_ENDINGS = (".csv", ".jsonl")
 
 def toggle_detail(page: AnyPage) -> None:
     """Open or close the detail pane."""
-    pane = page.query_one(Detail)
-    page.view.detail = pane.display = page.table.held = not pane.display
-    pane.remove_class("full")
+    page.view.detail = page.pane.display = page.table.held = not page.pane.display
+    page.pane.remove_class("full")
     page.draw_detail()
 
 
 def toggle_full_height(page: AnyPage) -> None:
     """Expand the detail pane to the full height, or shrink it again."""
-    pane = page.query_one(Detail)
-    pane.display = page.view.detail = page.table.held = True
-    pane.toggle_class("full")
+    page.view.detail = page.pane.display = page.table.held = True
+    page.pane.toggle_class("full")
     page.draw_detail()
 
 
 def edit_filter(page: AnyPage) -> None:
     """Show the filter and put the cursor into it."""
-    page.query_one(FilterInput).open()
+    page.field.open()
 
 
 def sort_by_next_column(page: AnyPage) -> None:
@@ -178,9 +176,8 @@ def copy_command(page: AnyPage) -> None:
 
 def go_back(page: AnyPage) -> None:
     """Close the pane, unless the filter has the focus; else clear the filter; if it is empty, show all rows again."""
-    field, pane = page.query_one(FilterInput), page.query_one(Detail)
-    if not field.has_focus and pane.display:
-        pane.display = page.view.detail = page.table.held = False
+    if not page.field.has_focus and page.pane.display:
+        page.view.detail = page.pane.display = page.table.held = False
     elif page.shows_marked and not page.view.filter:
         toggle_marked_only(page)
     else:
@@ -213,7 +210,7 @@ def select_row(page: AnyPage, key: Hashable, verb: str = "") -> None:
 def set_filter(page: AnyPage, text: str) -> None:
     """Show the rows that match the text; all rows if it is empty."""
     page.view.filter = text
-    page.query_one(FilterInput).fill(text)
+    page.field.fill(text)
     page.renew()
 
 
@@ -229,6 +226,9 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
         self.view: PageState = session.state.view(str(self.id))
         self.columns = list(self.all_columns())
         self.source: RowSource[R] = ListRows[R](self.key) if source is None else source
+        self.field = FilterInput(self.hint, self.view.filter, classes="filter")
+        self.table: LiveTable[R] = LiveTable(self.columns, self.source)
+        self.pane = Detail(classes="detail")
         self.shows_marked = False
         self.complaint = ""
         """The error in the filter; empty if it is valid."""
@@ -240,22 +240,15 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
 
     def compose(self) -> ComposeResult:
         yield LeadLine(classes="lead")
-        yield FilterInput(self.hint, self.view.filter, classes="filter")
-        with Container(classes="body"):
-            yield LiveTable(self.columns, self.source)
-            yield Static(classes="empty")
-            yield Detail(classes="detail")
+        yield self.field
+        yield Container(self.table, Static(classes="empty"), self.pane, classes="body")
 
     def on_mount(self) -> None:
         self.table.request_sort = partial(sort_by_title, self)
         self.table.chosen_ids = [c.id for c in self.columns if c.id in self.view.columns]
-        self.query_one(Detail).display = self.view.detail
+        self.pane.display = self.view.detail
         self.sort_by(self.view.sort, reverse=self.view.reverse)
         self.renew()
-
-    @property
-    def table(self) -> LiveTable[R]:
-        return self.query_one(LiveTable)
 
     def take_focus(self) -> None:
         self.table.focus()
@@ -276,10 +269,10 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
             self.table.go(index)
             if verb:
                 self.call_later(self.action_act, verb)
-        is_empty = self.source.count == 0
-        if is_empty:
-            self.query_one(".empty", Static).update(_text_without_rows(self))
-        self.query_one(".empty").display = is_empty  # it covers the table, which keeps the focus and the page's keys
+        words = self.query_one(".empty", Static)
+        words.display = self.source.count == 0  # it covers the table, which keeps the focus and the page's keys
+        if words.display:
+            words.update(_text_without_rows(self))
         self.draw_lead()
         self.draw_detail()
 
@@ -318,11 +311,11 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
         self.query_one(LeadLine).show(lead, whole=bool(self.complaint))
 
     def draw_detail(self) -> None:
-        pane, row = self.query_one(Detail), self.table.current
-        if pane.display:
+        row = self.table.current
+        if self.pane.display:
             key = None if row is None else self.key(row)
             no_row = content(GONE if self.table.lost else "")
-            pane.show(lambda width: no_row if row is None else self.detail(row, width), key)
+            self.pane.show(lambda width: no_row if row is None else self.detail(row, width), key)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Apply the filter a moment after the last letter, so that typing is never delayed."""
@@ -334,7 +327,7 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
         toggle_detail(self)
 
     def on_live_table_moved(self) -> None:
-        self.table.held = self.table.held or (self.query_one(Detail).display and self.table.cursor > 0)
+        self.table.held = self.table.held or (self.pane.display and self.table.cursor > 0)
         self.draw_lead()
         self.draw_detail()
 

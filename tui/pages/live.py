@@ -229,13 +229,9 @@ class LivePage(LiveListing, ListPage[CallView]):
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **live_actions.VERBS, "curl": list_page.copy_command}
 
     def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session, LiveSource(session))
+        self.calls = LiveSource(session)
+        super().__init__(session, self.calls)
         self._fetching = False
-
-    @property
-    def calls(self) -> LiveSource:
-        assert isinstance(self.source, LiveSource)  # noqa: S101 - narrows the type
-        return self.source
 
     def narrow(self, text: str) -> None:
         self.calls.narrow(parse(text, self.session.now()) if text.strip() else None)

@@ -13,7 +13,6 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from gateway.client.cells import cut
-from gateway.client.control import ControlClient
 from gateway.domain.budget import days
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.query import parse
@@ -28,12 +27,11 @@ from tui.pages.usage_chart import bar_time, chart, chart_height, chart_title, su
 from tui.pages.usage_panels import (
     WEEKDAYS,
     BudgetCourse,
-    BudgetSource,
     budget_chart,
     budget_sources,
+    fetch_course,
     heat_map,
     heat_width,
-    new_course,
 )
 from tui.session import ConsoleSession
 from tui.text import Part, content, fit_groups, lines, safe, side_by_side
@@ -70,33 +68,6 @@ class UsageSums(msgspec.Struct, frozen=True, kw_only=True):
     fetched_ms: Millis
 
 
-async def fetch_sums(
-    client: ControlClient, now: Millis, *, by: str, steps: tuple[str, int], budget: BudgetSource | None, words: str
-) -> UsageSums:
-    """Returns the sums of matching calls, and the course of a budget, which counts all calls. Raises GatewayError."""
-    step, count = steps
-    starts = hours(count, now) if step == "hour" else days(count, now)
-    since, filter_words = starts[0], words or None
-    main = await client.summary(by=by, since=since, step=step, percentiles=True, words=filter_words)
-    overall = await client.summary(since=since, step=step, percentiles=True, words=filter_words)
-    heat_starts = hours((now - days(28, now)[0]) // HOUR_MS + 1, now)
-    heat = await client.summary(since=heat_starts[0], step="hour", words=filter_words)
-    course = None
-    if budget is not None:
-        new = new_course(budget, now)
-        summary = await client.summary(by=budget.by, since=new.start, step=new.step)
-        rows = [(point.start_ms, point.row) for point in summary.series if point.key == budget.key]
-        course = msgspec.structs.replace(new, used=[(start, new.value.number(row)) for start, row in rows])
-    by_key, all_calls = trends(main, starts), trends(overall, starts).series.get("", {})
-    return UsageSums(
-        trends=msgspec.structs.replace(by_key, series={**by_key.series, ALL: all_calls}),
-        overall=overall,
-        hours=trends(heat, heat_starts),
-        course=course,
-        fetched_ms=now,
-    )
-
-
 def next_option(page: AnyPage, choice: str, step: int = 1) -> None:
     """Switch a choice to its next option; with a ``step`` of -1, to the previous one."""
     options = OPTIONS[choice]
@@ -115,7 +86,7 @@ def next_budget(page: AnyPage) -> None:
 def clear_filter(page: AnyPage) -> None:
     """Clear the filter, so that all calls are summed up again."""
     page.view.filter = ""
-    page.query_one(FilterInput).close()
+    page.field.close()
     page.on_input_submitted()
 
 
@@ -159,6 +130,8 @@ class UsagePage(ConsolePage):
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
         self.view = session.state.view("usage")
+        hint = "tok:laptop  model:claude-*  app:zed  !st:err  cost:>0.01"
+        self.field = FilterInput(hint, self.view.filter, classes="filter")
         self.bars_back = 0
         """The selected bar, as the number of bars back from the newest."""
         self.series = ALL
@@ -177,8 +150,7 @@ class UsagePage(ConsolePage):
 
     def compose(self) -> ComposeResult:
         yield LeadLine(classes="lead")
-        hint = "tok:laptop  model:claude-*  app:zed  !st:err  cost:>0.01"
-        yield FilterInput(hint, self.view.filter, classes="filter")
+        yield self.field
         yield UsageBlock()
 
     @property
@@ -304,21 +276,35 @@ class UsagePage(ConsolePage):
         return side_by_side(heat_map(sums.hours, plan, map_width), budget, map_width + 3)
 
     async def fetch(self) -> None:
-        sources, began_ms = budget_sources(self.session), self.session.now()
+        began_ms = self.session.now()
         try:
-            self._sums = await fetch_sums(
-                self.session.client,
-                began_ms,
-                by=self.choice("by"),
-                steps=PERIODS[self.choice("period")],
-                budget=sources[self.budget % len(sources)] if sources else None,
-                words=self.view.filter.strip(),
-            )
+            self._sums = await self._fetch_sums(began_ms)
             self._fetch_error = ""
         except GatewayError as error:
             self._fetch_error = "" if error.code == "server_gone" else error.message  # the header says that it is gone
             self.fetched = None  # fetch again after the pause, even without new calls
         self._fetch_ms = self.session.now() - began_ms
+
+    async def _fetch_sums(self, now: Millis) -> UsageSums:
+        """Returns the sums of matching calls, and the course of a budget, which counts all. Raises GatewayError."""
+        client, words = self.session.client, self.view.filter.strip() or None
+        step, count = PERIODS[self.choice("period")]
+        starts = hours(count, now) if step == "hour" else days(count, now)
+        query = {"since": starts[0], "step": step, "percentiles": True, "words": words}
+        sums = await client.summary(by=self.choice("by"), **query)
+        overall = await client.summary(**query)
+        heat_starts = hours((now - days(28, now)[0]) // HOUR_MS + 1, now)
+        heat = await client.summary(since=heat_starts[0], step="hour", words=words)
+        sources = budget_sources(self.session)
+        course = await fetch_course(client, sources[self.budget % len(sources)], now) if sources else None
+        by_key, all_calls = trends(sums, starts), trends(overall, starts).series.get("", {})
+        return UsageSums(
+            trends=msgspec.structs.replace(by_key, series={**by_key.series, ALL: all_calls}),
+            overall=overall,
+            hours=trends(heat, heat_starts),
+            course=course,
+            fetched_ms=now,
+        )
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if self.view.filter == event.value:

@@ -7,6 +7,7 @@ import msgspec
 from textual.content import Content
 
 from gateway.client.cells import cell, cut
+from gateway.client.control import ControlClient
 from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.forecast import forecast, pace_span, used_share
 from gateway.domain.units import DAY_MS, HOUR_MS, Millis, local_datetime
@@ -192,6 +193,14 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         """Returns the amount used per millisecond; 0 while it is too early to tell."""
         span = pace_span(self.source.budget, now, self.source.since)
         return self.spent / span if span else 0.0
+
+
+async def fetch_course(client: ControlClient, source: BudgetSource, now: Millis) -> BudgetCourse:
+    """Returns the course of a budget, with what the server has summed up. Raises GatewayError."""
+    course = new_course(source, now)
+    summary = await client.summary(by=source.by, since=course.start, step=course.step)
+    points = [point for point in summary.series if point.key == source.key]
+    return msgspec.structs.replace(course, used=[(point.start_ms, course.value.number(point.row)) for point in points])
 
 
 def new_course(source: BudgetSource, now: Millis) -> BudgetCourse:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
-from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -37,7 +36,16 @@ from tui.widgets.form import Form, FormField, field_plan
 APP_NAMES = tuple(APPS)
 OWN_SHELL: Shell = "powershell" if os.name == "nt" else "sh"
 APPS_KIND = "Apps"
-KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", APPS_KIND)
+TEXTS: Mapping[str, Callable[[str, str, str], str]] = {
+    "Shell": lambda url, key, _: connect_card.environment(url, key, "sh"),
+    "fish": lambda url, key, _: connect_card.environment(url, key, "fish"),
+    "PowerShell": lambda url, key, _: connect_card.environment(url, key, "powershell"),
+    "Python": lambda _url, _key, model: connect_card.python(model),
+    "Node": lambda _url, _key, model: connect_card.node(model),
+    "curl": lambda url, key, model: connect_card.curl(url, model, key),
+}
+"""The texts of all kinds but one, for a base URL, a key and a model."""
+KINDS = (*TEXTS, APPS_KIND)
 
 
 class Connect(DialogScreen[str]):
@@ -66,27 +74,22 @@ class Connect(DialogScreen[str]):
 
     def __init__(self, session: ConsoleSession, token: TokenView, key: str = "", *, first: str = "") -> None:
         """``key`` is known only of a new or rotated token; ``first``: the model of a test call that is made at once."""
-        super().__init__()
         self._session = session
         self._token = token
         self._key = key
         self._first = first
         self._texts = ConnectTexts(session, token, key, first)
-
-    def compose(self) -> ComposeResult:
-        with Dialog(f"Connect with {self._token.name}", classes="big"):
-            # Above the scrolling part: a new key must be visible, however long the receipt below is.
-            yield Static(_about_key(self._session, self._token, self._key), classes="key")
-            with VerticalScroll(classes="inside", can_focus=False):
-                choices = Static(classes="chosen")
-                choices.auto_links = False
-                yield choices
-                yield Static(classes="text")
-                yield TokenTest(self._session, self._token, self._key)
-            keys = [(" t", " test call  "), ("y", " copy text  ")]
-            keys += [("k", " copy key  "), ("v", " show it  ")] if self._key else []
-            keys += [("m", " model  "), ("a", " app  "), ("tab", " kind  ")]
-            yield Static(key_hints(*keys, ("esc", " close")), classes="keys")
+        self._choices, self._text = Static(classes="chosen"), Static(classes="text")
+        self._choices.auto_links = False
+        self._test = TokenTest(session, token, key)
+        inside = VerticalScroll(self._choices, self._text, self._test, classes="inside", can_focus=False)
+        keys = [(" t", " test call  "), ("y", " copy text  ")]
+        keys += [("k", " copy key  "), ("v", " show it  ")] if key else []
+        keys += [("m", " model  "), ("a", " app  "), ("tab", " kind  ")]
+        hints = Static(key_hints(*keys, ("esc", " close")), classes="keys")
+        # Above the scrolling part: a new key must be visible, however long the receipt below is.
+        about_key = Static(_about_key(session, token, key), classes="key")
+        super().__init__(Dialog(f"Connect with {token.name}", about_key, inside, hints, classes="big"))
 
     def on_mount(self) -> None:
         self.draw_text()
@@ -108,12 +111,12 @@ class Connect(DialogScreen[str]):
         rows.append(content(*kinds))
         if texts.is_of_app:
             rows += [Content(""), texts.app_names(), Content(""), texts.about_part()]
-        self.query_one(".chosen", Static).update(lines(*rows))
+        self._choices.update(lines(*rows))
         text = texts.text()
         if self._key and not texts.shows_key:
             text = text.replace(self._key, mask(self._key))
         # many lines, because a settings file may name every model
-        self.query_one(".text", Static).update(Content(safe_lines(text, lines=400)))
+        self._text.update(Content(safe_lines(text, lines=400)))
 
     def action_guide(self, step: str) -> None:
         """Show the next or previous program, or the next part of its texts, or show or mask the key."""
@@ -165,10 +168,10 @@ class Connect(DialogScreen[str]):
         self.query_one(".inside").scroll_relative(y=by, animate=False)
 
     def action_leave(self) -> None:
-        self.dismiss(self.query_one(TokenTest).failure)
+        self.dismiss(self._test.failure)
 
     def action_try(self) -> None:
-        self.query_one(TokenTest).call(self._texts.model)
+        self._test.call(self._texts.model)
 
     async def _read_models(self) -> None:
         """Fetch the models and the calls of the token, which some programs need for their texts."""
@@ -286,17 +289,9 @@ class ConnectTexts:
 
     def text(self) -> str:
         """Returns the chosen text, with the key in full."""
-        url, key, model = self._session.address, self._key, self.model or "MODEL"
-        texts: Mapping[str, Callable[[], str]] = {
-            "Shell": lambda: connect_card.environment(url, key, "sh"),
-            "fish": lambda: connect_card.environment(url, key, "fish"),
-            "PowerShell": lambda: connect_card.environment(url, key, "powershell"),
-            "Python": lambda: connect_card.python(model),
-            "Node": lambda: connect_card.node(model),
-            "curl": lambda: connect_card.curl(url, model, key),
-            APPS_KIND: lambda: self._part()[1].lines(OWN_SHELL),
-        }
-        return texts[KINDS[self.kind]]()
+        if self.is_of_app:
+            return self._part()[1].lines(OWN_SHELL)
+        return TEXTS[KINDS[self.kind]](self._session.address, self._key, self.model or "MODEL")
 
     def app_names(self) -> Content:
         names = [Content.styled(name, "reverse bold" if name == self.app_name else "dim") for name in APP_NAMES]

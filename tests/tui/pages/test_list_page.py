@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.app import ComposeResult
 from textual.content import Content
 from textual.geometry import Offset
 from textual.pilot import Pilot
@@ -75,12 +76,15 @@ class FruitPage(ListPage[str]):
 
 class Stage(WidgetStage):
     def __init__(self, view: PageState | None = None) -> None:
-        session = console().session
-        session.link = "attached"
-        session.board.apply(FakeClient().snapshot())
-        session.state.views["fruit"] = view or PageState()
-        self.fruits = FruitPage(session)
-        super().__init__(self.fruits)
+        super().__init__()
+        self.owner_session = console().session
+        self.owner_session.link = "attached"
+        self.owner_session.board.apply(FakeClient().snapshot())
+        self.owner_session.state.views["fruit"] = view or PageState()
+
+    def compose(self) -> ComposeResult:
+        self.fruits = FruitPage(self.owner_session)
+        yield self.fruits
 
     def names(self) -> list[str | None]:
         return [self.fruits.source.row(i) for i in range(self.fruits.source.count)]
