@@ -42,18 +42,6 @@ class ProgramStart(msgspec.Struct, frozen=True, kw_only=True):
         return [value for value in (*joined, *separate) if value]
 
 
-async def find_model(
-    client: ControlClient,
-    names: Sequence[str],
-    *,
-    family: Sequence[str] = (),
-    token: str = "",
-    start: ProgramStart | None = None,
-) -> ModelChoice:
-    """Returns the model to start with. ``family`` is an ``App``'s; for ``token`` and ``start`` see ``recent_calls``."""
-    return choose_model(names, await recent_calls(client, token, start), family)
-
-
 async def recent_calls(client: ControlClient, token: str = "", start: ProgramStart | None = None) -> RecentCalls:
     """Returns the last 20 of each. The program's own are from its former runs, or of the token with this id."""
     own: list[CallView] = []

@@ -11,7 +11,7 @@ import msgspec
 from gateway.client.apps import key_in
 from gateway.client.control import ControlClient
 from gateway.client.http import Stream, error_of
-from gateway.client.model_choice import find_model
+from gateway.client.model_choice import choose_model, recent_calls
 from gateway.client.request import encode_body
 from gateway.client.test_call import PublicApi, require_serving
 from gateway.commands import formatting, stdin
@@ -135,7 +135,7 @@ async def default_model(client: ControlClient, api: PublicApi) -> str:
         examples = ", ".join(plain(name) for name in names[:5])
         text = f"the token sees only models for embeddings ({examples}); choose another --token, or a --model"
         raise Quit(text, Exit.NOT_FOUND)
-    return (await find_model(client, names))[0]
+    return choose_model(names, await recent_calls(client))[0]
 
 
 async def fetch_answer(api: PublicApi, body: dict[str, Any]) -> tuple[dict[str, Any], str]:

@@ -11,7 +11,7 @@ from gateway.client.app import PLACEHOLDER_KEY, AppTarget, Snippet
 from gateway.client.apps import APPS, find_app, key_in, last_used_token
 from gateway.client.connect_card import KEY_VARIABLE, URL_VARIABLE, Shell, environment
 from gateway.client.control import ControlClient
-from gateway.client.model_choice import find_model
+from gateway.client.model_choice import choose_model, recent_calls
 from gateway.commands import stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS, complete_apps
@@ -118,8 +118,8 @@ def _snippets(app: str, key: str, named: TokenView | None, model: str | None, on
         models = await client.models(token.id)
         if model:
             return models, model
-        choice = await find_model(client, [view.name for view in models], family=program.family, token=token.id)
-        return models, choice[0]
+        calls = await recent_calls(client, token.id)
+        return models, choose_model([view.name for view in models], calls, program.family)[0]
 
     models, first_model = run(fetch_models)
     snippets = program.setup(target_of(models, base_url=_address(), key=key, model=first_model)).guide

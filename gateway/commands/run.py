@@ -23,7 +23,7 @@ from gateway.client.app import KEY_VARIABLE, App, Launch
 from gateway.client.apps import UNKNOWN_PROGRAM, app_of_program, find_app, names_program, program_stem, require_api
 from gateway.client.control import ControlClient
 from gateway.client.exports import create_private
-from gateway.client.model_choice import ProgramStart, find_model
+from gateway.client.model_choice import ProgramStart, choose_model, recent_calls
 from gateway.client.test_call import require_serving
 from gateway.commands import stdin
 from gateway.commands.base import Command
@@ -167,7 +167,9 @@ async def _prepare(
     models = await client.models(created.token.id)
     names = [view.name for view in models]
     wanted = start.model or next((name for name in start.model_arguments if name in names), "")
-    model, reason = (wanted, "") if wanted else await find_model(client, names, family=app.family, start=start)
+    model, reason = wanted, ""
+    if not wanted:
+        model, reason = choose_model(names, await recent_calls(client, start=start), app.family)
     target = target_of(models, base_url=(await client.status()).address, key=created.key, model=model)
     launch = app.launch_for(target, folder)
     is_model_used = launch != app.launch_for(msgspec.structs.replace(target, model=""), folder)

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
-from gateway.client.model_choice import ProgramStart, best_model, find_model
+from gateway.client.model_choice import ProgramStart, best_model, choose_model, recent_calls
 from gateway.domain.views import CallPage, CallView
 from gateway.runfile import Endpoint
 from tests.commands.samples import CALL
@@ -44,8 +44,9 @@ class Calls(ControlClient):
         return CallPage(calls=found[: int(str(filters["limit"]))])
 
 
-def chosen(*calls: CallView, names: Sequence[str] = MODELS, **options: Any) -> str:
-    return asyncio.run(find_model(Calls(*calls), names, **options))[0]
+def chosen(*calls: CallView, names: Sequence[str] = MODELS, family: Sequence[str] = (), **options: Any) -> str:
+    recent = asyncio.run(recent_calls(Calls(*calls), **options))
+    return choose_model(names, recent, family)[0]
 
 
 def test_a_program_goes_on_with_the_model_of_its_own_runs() -> None:
