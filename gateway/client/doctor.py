@@ -5,7 +5,8 @@ checks do not decide anything themselves: they ask the gateway what it would do 
 Then the doctor checks every channel and the machine, whatever the results are so far.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -36,30 +37,28 @@ from gateway.domain.units import MILLION, Nanos
 from gateway.domain.views import Step, TokenView
 
 
+@dataclass(eq=False)
 class Case:
     """The call to examine. Each check fills in what later checks need; the first failure skips those.
 
-    ``key`` is a client's key, or ``token`` the name of a token; the default is the active token used last. The default
-    of ``model`` is the first model that the token sees, embedding models last. ``api`` is a name in ``TESTED``; the
-    default is the one that suits the model.
+    ``key`` is a client's key, or ``token_ref`` the name of a token; the default is the active token used last. The
+    default of ``model`` is the first model that the token sees, embedding models last. ``api`` is a name in ``TESTED``;
+    the default is the one that suits the model.
     """
 
-    def __init__(
-        self, client: ControlClient, *, key: str = "", token: str = "", model: str = "", api: str = ""
-    ) -> None:
-        self.client = client
-        self.key = key
-        self.token_ref = token
-        self.model = model
-        self.api = api
-        """The API of the test calls; empty until the model is known."""
-        self.public: PublicApi
-        self.token: TokenView | None = None
-        """The token; None until it is known, and for a key that belongs to no token."""
-        self.sees: list[str] = []
-        """The models that the token sees."""
-        self.why: Why
-        """What the gateway would do with the test call."""
+    client: ControlClient
+    key: str = ""
+    token_ref: str = ""
+    model: str = ""
+    api: str = ""
+    """The API of the test calls; empty until the model is known."""
+    public: PublicApi = field(init=False)
+    token: TokenView | None = None
+    """The token; None until it is known, and for a key that belongs to no token."""
+    sees: Sequence[str] = ()
+    """The models that the token sees."""
+    why: Why = field(init=False)
+    """What the gateway would do with the test call."""
 
 
 Check = Callable[[Case], Awaitable[str | Step]]

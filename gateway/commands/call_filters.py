@@ -50,7 +50,7 @@ async def find_calls(client: ControlClient, filters: CallFilters, progress: Prog
 
 
 async def newest_calls(
-    client: ControlClient, filters: CallFilters, limit: int, progress: ProgressLine | None = None
+    client: ControlClient, filters: CallFilters, limit: int, progress: ProgressLine
 ) -> list[CallView]:
     """Returns the matching calls that began last, newest first.
 
@@ -69,7 +69,7 @@ async def newest_calls(
 
 
 async def first_calls(
-    client: ControlClient, filters: CallFilters, order: CallOrder, limit: int, progress: ProgressLine | None = None
+    client: ControlClient, filters: CallFilters, order: CallOrder, limit: int, progress: ProgressLine
 ) -> list[CallView]:
     """Returns the first ``limit`` matching calls in this order, without running ones."""
     first: list[CallView] = []
@@ -79,15 +79,13 @@ async def first_calls(
     return first
 
 
-async def _pages(
-    client: ControlClient, progress: ProgressLine | None, fields: Mapping[str, object]
-) -> AsyncIterator[CallPage]:
-    """Yields pages of calls, and shows the progress. ``fields`` go into the next request: they may change."""
+async def _pages(client: ControlClient, progress: ProgressLine, query: Mapping[str, object]) -> AsyncIterator[CallPage]:
+    """Yields pages of calls, and shows the progress. ``query`` goes into the next request: it may change."""
     cursor = None
     while True:
-        page = await client.calls(before=cursor, **fields)
+        page = await client.calls(before=cursor, **query)
         cursor = page.cursor
-        if progress is not None and cursor is not None:
+        if cursor is not None:
             progress.show(f"searched back to {local_time(page.back_to_ms)}, {count_text(page.left, 'call')} to go")
         yield page
         if cursor is None:

@@ -66,7 +66,7 @@ def doctor(token: str | None, model: str, api: str | None) -> None:
 
     async def work(client: ControlClient) -> list[Step]:
         steps = []
-        case = Case(client, key=key, token=name, model=model, api=api or "")
+        case = Case(client, key=key, token_ref=name, model=model, api=api or "")
         async for step in examine(case, one_call=bool(token or model)):
             steps.append(step)
             if not wants_json():

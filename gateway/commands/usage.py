@@ -145,7 +145,7 @@ async def find_call(client: ControlClient, call_id: str) -> CallView:
             if (call := await _find_by_part(client, call_id)) is None:
                 raise
             return call
-    if not (newest := await newest_calls(client, {}, 1)):
+    if not (newest := await newest_calls(client, {}, 1, ProgressLine(shown=False))):
         raise Quit(NO_CALLS, Exit.NOT_FOUND)
     return await client.call(newest[0].id)
 

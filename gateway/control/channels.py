@@ -124,9 +124,7 @@ def price_text(changes: Iterable[Change], before: Registry) -> str:
     return f" with {count:,} list {plural(count, 'price')}" if count else ""
 
 
-async def saved_view(
-    edits: ConfigEdits, id_: ChannelId, old: Channel | None, *, unchanged: bool = False
-) -> SavedChannel:
+async def saved_view(edits: ConfigEdits, id_: ChannelId, old: Channel | None) -> SavedChannel:
     """Returns the view of a channel that was added or edited."""
     channel = edits.registry.channels[id_]
     view = await view_of(edits, channel)
@@ -135,7 +133,7 @@ async def saved_view(
         new_prices=tuple(price_view(price, edits.now, channel=channel.name) for price in new_prices(channel, old)),
         refuses_unpriced=edits.registry.settings.refuse_unpriced,
         unpriced=tuple(model_lists.models_without_price(channel, old, edits.registry)),
-        unchanged=unchanged,
+        unchanged=channel == old,
     )
 
 
@@ -192,7 +190,7 @@ async def add_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/keys {key}: add a key as the last one."""
     channel, key = _channel_in(edits, request), await _new_key(request)
     keys = (*channel.all_keys, key)
-    return await _commit_keys(edits, channel, keys, f"added a key to channel '{channel.name}'", new=len(keys))
+    return await _save_keys(edits, channel, keys, f"added a key to channel '{channel.name}'", new=len(keys))
 
 
 async def replace_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
@@ -200,14 +198,14 @@ async def replace_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     channel, index, key = _channel_in(edits, request), _key_index(edits, request), await _new_key(request)
     keys = (*channel.all_keys[:index], key, *channel.all_keys[index + 1 :])
     done = f"replaced key {index + 1} of channel '{channel.name}'"
-    return await _commit_keys(edits, channel, keys, done, new=index + 1)
+    return await _save_keys(edits, channel, keys, done, new=index + 1)
 
 
 async def remove_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """DELETE /channels/{ref}/keys/{number}: remove a key; the numbers of later keys go down by one."""
     channel, index = _channel_in(edits, request), _key_index(edits, request)
     keys = (*channel.all_keys[:index], *channel.all_keys[index + 1 :])
-    return await _commit_keys(edits, channel, keys, f"removed key {index + 1} of channel '{channel.name}'")
+    return await _save_keys(edits, channel, keys, f"removed key {index + 1} of channel '{channel.name}'")
 
 
 async def _new_key(request: web.Request) -> str:
@@ -227,11 +225,9 @@ def _key_index(edits: ConfigEdits, request: web.Request) -> int:
     return int(number) - 1
 
 
-async def _commit_keys(
-    edits: ConfigEdits, channel: Channel, keys: tuple[str, ...], done: str, new: int = 0
-) -> ChannelView:
+async def _save_keys(edits: ConfigEdits, channel: Channel, keys: Sequence[str], done: str, new: int = 0) -> ChannelView:
     """Commit the keys. ``new`` is the number of a new key, which is then tried at the upstream; 0 if no key is new."""
-    changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
+    changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=tuple(keys[1:]))
     validation.check_entity("channels", changed, edits.registry)
     undone = f"the keys of channel '{channel.name}' are as before"
     await edits.commit(done, undone, Change("channels", channel.id, changed))

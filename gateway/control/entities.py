@@ -18,7 +18,6 @@ from gateway.control.views import EntityView, entity_view, entity_views
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
-from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.price_view import PriceView
 from gateway.domain.registry import NOUNS, Change, Registry
@@ -57,9 +56,9 @@ async def edit_entity(edits: ConfigEdits, request: web.Request) -> EntityView:
     """PATCH /{kind}/{ref}: edit a token, group or channel. With a new key, a channel's past failures are forgotten."""
     old = _entity_in(edits, request)
     edit = EntityEdit(ref=request.match_info["ref"], patch=members(await request.read()))
-    result, changes = await _commit(edits, request.match_info["kind"], [edit])
+    _, changes = await _commit(edits, request.match_info["kind"], [edit])
     if isinstance(old, Channel):
-        return await channels.saved_view(edits, old.id, old, unchanged=result["done"] == NOTHING_CHANGED)
+        return await channels.saved_view(edits, old.id, old)
     return await _view(edits, cast("Token | Group", changes[0].value))
 
 

@@ -14,11 +14,11 @@ from gateway.control.list_amounts import list_date, list_price
 from gateway.control.list_rows import ListNames
 from gateway.core.model_prices import channel_price, in_order, is_free_server, set_by_owner, with_price
 from gateway.core.price_change import implausibility
-from gateway.domain.channel import Channel, ServedModel, UpstreamModels
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, map_parts, multiply
 from gateway.domain.registry import Registry
-from gateway.domain.units import ChannelId, Millis, Nanos
+from gateway.domain.units import Millis, Nanos
 from gateway.domain.urls import is_private
 from gateway.domain.usage import LONGEST_WRITE
 from gateway.upstream.vendors import find_vendor, vendor_of
@@ -44,21 +44,20 @@ def known_price(channel: Channel, served: ServedModel, registry: Registry, price
     relay on the internet with an unknown vendor is assumed to charge what the model costs at another channel, and the
     source says so. Returns None if no price is known.
     """
-    published = upstream_price(channel, served, registry.lists, price_list.now)
+    published = _upstream_price(channel, served, registry, price_list.now)
     if published is not None and not published.free:
         return published
     listed = price_list.find(channel, served)
-    return listed or published or _price_at_other_channel(channel, served, registry, price_list)
+    return listed or published or _price_elsewhere(channel, served, registry, price_list)
 
 
-def _price_at_other_channel(
-    channel: Channel, served: ServedModel, registry: Registry, price_list: "PriceList"
-) -> Price | None:
+def _price_elsewhere(channel: Channel, served: ServedModel, registry: Registry, prices: "PriceList") -> Price | None:
+    """Returns the list price at another channel, for a relay on the internet with an unknown vendor."""
     if vendor_of(channel).name or not channel.base_url or is_private(channel.base_url):
         return None
     for other in in_order(registry.channels.values()):
         for model in other.models if other.id != channel.id else ():
-            price = price_list.find(other, model) if model.upstream_name == served.upstream_name else None
+            price = prices.find(other, model) if model.upstream_name == served.upstream_name else None
             if price is not None:
                 return msgspec.structs.replace(price, source=f"{price.source}, as at channel {other.name}")
     return None
@@ -101,13 +100,11 @@ def new_prices(channel: Channel, old: Channel | None) -> list[Price]:
     ]
 
 
-def upstream_price(
-    channel: Channel, served: ServedModel, lists: Mapping[ChannelId, UpstreamModels], now: Millis
-) -> Price | None:
+def _upstream_price(channel: Channel, served: ServedModel, registry: Registry, now: Millis) -> Price | None:
     """Returns the price in the upstream's own list of models; None if the list has none."""
     if served.published is None:
         return None
-    listed = lists.get(channel.id)
+    listed = registry.lists.get(channel.id)
     return Price(
         model=served.upstream_name,
         **{name: getattr(served.published, name) for name in served.published.__struct_fields__},

@@ -18,7 +18,7 @@ async def steps(
     owner: ControlClient, *, key: str = "", token: str = "", model: str = "", api: str = ""
 ) -> dict[str, Step]:
     """The questions by name. Each is tried or skipped; a failed one says what to do, and the rounds follow."""
-    found = [step async for step in examine(Case(owner, key=key, token=token, model=model, api=api))]
+    found = [step async for step in examine(Case(owner, key=key, token_ref=token, model=model, api=api))]
     asked, looked_at = found[: len(NAMES)], found[len(NAMES) :]
     assert [step.name for step in asked] == NAMES
     assert looked_at

@@ -135,7 +135,7 @@ class DoctorPage(ConsolePage):
         token, model = self._subject = self.subject()
         began, steps = self._began, self._steps
         try:
-            async for step in examine(Case(client, token=token, model=model), one_call=bool(token or model)):
+            async for step in examine(Case(client, token_ref=token, model=model), one_call=bool(token or model)):
                 steps.append(step)
                 if len(steps) <= 60:
                     self.draw()  # later ones are drawn every second, because drawing thousands takes long
