@@ -1,7 +1,8 @@
 """KeyQueueApp: handles one key at a time; the next one waits until the focus has moved, if the key moves it.
 
 Textual sends each key to the widget that has the focus when the key arrives. Over a slow line ``/deploy`` arrives as a
-whole, and the ``d`` would delete something before the filter has the focus.
+whole, and the ``d`` would delete something before the filter has the focus. So would the ``d`` of a name that is typed
+while a busy server delays its form.
 """
 
 from collections import deque
@@ -44,7 +45,7 @@ class KeyQueueApp(App[Result]):
     def on_key_handled(self, event: KeyHandled) -> None:
         """Handle the next key after the callbacks of this one, which may move the focus."""
         event.stop()
-        self.call_later(self._handle_next, 25)  # a quarter of a second
+        self.call_later(self._handle_next, 100)  # a second
 
     async def _handle(self, event: events.Key | events.Paste) -> None:
         target = self.focused or self.screen
@@ -61,17 +62,18 @@ class KeyQueueApp(App[Result]):
 
     async def _handle_next(self, checks: int) -> None:
         """Handle the next key. While a dialog is opening, wait for it, but only for this many checks."""
-        if not self._typed:
-            self._is_busy = False
-        elif checks and self._is_opening():
+        if checks and (self._is_working() or (self._typed and checks > 75 and self._has_no_focus())):
             self.set_timer(0.01, lambda: self._handle_next(checks - 1))
-        else:
+        elif self._typed:
             await self._handle(self._typed.popleft())
+        else:
+            self._is_busy = False
 
-    def _is_opening(self) -> bool:
-        """Returns whether a dialog is opening, has no focus yet, or is about to be opened by the palette."""
-        if self.screen is self._closing_palette:
-            return True
-        if self.screen.is_modal:
-            return self.focused is None
-        return any(worker.group == DIALOG_WORKERS and not worker.is_finished for worker in self.workers)
+    def _is_working(self) -> bool:
+        """Returns whether an action that may open a dialog still waits for the server."""
+        is_working = any(worker.group == DIALOG_WORKERS and not worker.is_finished for worker in self.workers)
+        return is_working and not any(screen.is_modal for screen in self.screen_stack)
+
+    def _has_no_focus(self) -> bool:
+        """Returns whether a dialog has no focus yet, or is about to be opened by the palette. Some never have one."""
+        return self.screen is self._closing_palette or (self.screen.is_modal and self.focused is None)

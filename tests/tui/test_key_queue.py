@@ -19,12 +19,18 @@ class Ask(ModalScreen[str]):
 
 
 class Stage(KeyQueueApp[None]):
-    BINDINGS = [("slash", "search", "Search"), ("d", "delete", "Delete"), ("n", "ask", "Ask")]  # noqa: RUF012
+    BINDINGS = [  # noqa: RUF012
+        ("slash", "search", "Search"),
+        ("d", "delete", "Delete"),
+        ("n", "ask", "Ask"),
+        ("s", "ask_server", "Ask"),
+    ]
     AUTO_FOCUS = None
 
     def __init__(self) -> None:
         super().__init__()
         self.deleted = 0
+        self.answer = asyncio.Event()
 
     def compose(self) -> ComposeResult:
         yield Label("a")
@@ -38,6 +44,13 @@ class Stage(KeyQueueApp[None]):
 
     def action_ask(self) -> None:
         self.run_worker(self.push_screen_wait(Ask()), group=DIALOG_WORKERS)
+
+    async def action_ask_server(self) -> None:
+        async def ask() -> None:
+            await self.answer.wait()
+            await self.push_screen_wait(Ask())
+
+        self.run_worker(ask(), group=DIALOG_WORKERS)
 
     def type_at_once(self, text: str) -> None:
         """All keys arrive before the first is handled."""
@@ -65,6 +78,27 @@ async def test_keys_still_act_one_by_one() -> None:
     async with app.run_test() as pilot:
         app.type_at_once("dd")
         await until(pilot, lambda: app.deleted == 2)
+
+
+async def test_keys_wait_for_a_dialog_that_the_server_delays_however_slowly_they_are_typed() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        for key in "sdad":
+            app.post_message(events.Key(key, key))
+            await asyncio.sleep(0.1)
+        app.answer.set()
+        await until(pilot, lambda: [one.value for one in app.screen.query(Input)] == ["dad"])
+        assert app.deleted == 0
+
+
+async def test_keys_act_after_a_second_if_the_server_never_answers() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        app.type_at_once("sdd")
+        await asyncio.sleep(0.5)
+        assert app.deleted == 0
+        await until(pilot, lambda: app.deleted == 2)
+        app.answer.set()
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ async def _resume(page: AnyPage, channel: ChannelView) -> None:
 
 
 async def _reorder(page: AnyPage, by: int) -> None:
-    channel = selection(page)
+    channel = await page.session.client.channel(selection(page).id)  # the list shows the effect of the last key later
     priority = channel.priority + by
     await page.session.client.edit_channel(channel.id, {"priority": priority})
     page.report_change(f"{channel.name} now has priority {priority}.")

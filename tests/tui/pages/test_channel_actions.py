@@ -300,3 +300,11 @@ async def test_groups_are_completed_one_by_one() -> None:
         await see(app, pilot, "batch", "end", "=, ba")
         await press(app, pilot, "down", "enter")
         assert line.value == "default, batch"
+
+
+async def test_each_press_raises_the_priority_even_before_the_list_shows_the_last_one() -> None:
+    async with shown("channels") as (app, pilot, owner):
+        first, *others = owner.channels_now
+        owner.channels_now = [msgspec.structs.replace(first, priority=first.priority + 1), *others]  # not reported yet
+        await press(app, pilot, "g", "K")
+        assert owner.did == [("edit_channel", first.id, {"priority": first.priority + 2})]
