@@ -87,8 +87,9 @@ def command(config: Config) -> list[str]:
     program = [sys.executable]
     if not is_frozen():
         program.append(str(Path(__file__).resolve().parents[2] / "cli.py"))
-    options = ["--home", str(config.home), "--host", config.host, "--port", str(config.port)]
-    return [*program, "serve", *options, "--no-token"]  # nobody would see the key of a first token
+    address = ["--host", config.host, "--port", str(config.port), "--drain", f"{config.drain_s:g}"]
+    # nobody would see the key of a first token
+    return [*program, "serve", "--home", str(config.home), *address, "--no-token"]
 
 
 def environment(config: Config, environ: Mapping[str, str], cache: Path) -> dict[str, str]:

@@ -48,7 +48,8 @@ def config(home: Path) -> Config:
 def test_this_python_runs_cli_py(config: Config) -> None:
     python, cli, *words = command(config)
     assert (python, Path(cli).name, Path(cli).is_file()) == (sys.executable, "cli.py", True)
-    assert words == ["serve", "--home", str(config.home), "--host", "127.0.0.1", "--port", "0", "--no-token"]
+    address = ["--host", "127.0.0.1", "--port", "0", "--drain", "30"]
+    assert words == ["serve", "--home", str(config.home), *address, "--no-token"]
 
 
 def test_the_frozen_program_runs_itself(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,10 @@ import plistlib
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from gateway.client.launch import command
 from gateway.commands import service
 from gateway.commands.exit_codes import Quit
 from gateway.commands.service import launchd, plist, systemd, unit
@@ -124,8 +126,8 @@ def test_an_agent_of_launchd_is_loaded_and_unloaded(calls: Path, config: Config)
         ("$HOME", '"$$HOME"'),
     ],
 )
-def test_words_of_a_unit_mean_themselves(word: str, written: str) -> None:
-    assert f"ExecStart={written} serve\n" in unit([word, "serve"])
+def test_words_of_a_unit_mean_themselves(config: Config, word: str, written: str) -> None:
+    assert f"ExecStart={written} serve\n" in unit([word, "serve"], config)
 
 
 def test_words_of_an_agent_are_escaped(config: Config) -> None:
@@ -133,8 +135,16 @@ def test_words_of_an_agent_are_escaped(config: Config) -> None:
     assert plistlib.loads(plist(["/a&b"], config).encode())["ProgramArguments"] == ["/a&b"]
 
 
+def test_the_system_waits_longer_than_the_server_does_for_running_calls(config: Config) -> None:
+    """systemd kills after ``TimeoutStopSec``, launchd after ``ExitTimeOut``, which is 20 seconds without the key."""
+    slow = msgspec.structs.replace(config, drain_s=90.0)
+    assert "TimeoutStopSec=120\n" in unit(["serve"], slow)
+    assert plistlib.loads(plist(["serve"], slow).encode())["ExitTimeOut"] == 120
+    assert command(slow)[-3:-1] == ["--drain", "90"]
+
+
 def test_the_first_key_gets_into_no_journal(config: Config) -> None:
-    assert "StandardOutput=null" in unit(["serve"])
+    assert "StandardOutput=null" in unit(["serve"], config)
     assert plistlib.loads(plist(["serve"], config).encode())["StandardOutPath"] == "/dev/null"
 
 
