@@ -44,7 +44,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     key_variable: str = ""
     """The environment variable of the key in its own documentation, or an empty string."""
     hosts: tuple[str, ...] = ()
-    """Host patterns, with ``:port`` for servers that are known by their port."""
+    """Patterns of ``host:port``: any port of a vendor's own host, or any host of a server known by its port."""
     key_header: str = ""
     """The header of the key; empty if it is sent as a bearer token."""
     token_limit_field: TokenLimitField = TokenLimitField.KEEP
@@ -91,7 +91,7 @@ _SAMPLING = frozenset({"temperature", "top_p", "frequency_penalty", "presence_pe
 
 def _remote(name: str, base_url: str, **facts: Any) -> Vendor:
     """Returns a vendor at its own host. By default its key is in a variable that is named after it."""
-    defaults = {"hosts": (urlsplit(base_url).netloc,), "key_variable": f"{name.upper()}_API_KEY"}
+    defaults = {"hosts": (f"{urlsplit(base_url).netloc}:*",), "key_variable": f"{name.upper()}_API_KEY"}
     return Vendor(name=name, base_url=base_url, **defaults | facts)
 
 
@@ -147,7 +147,7 @@ PRESETS = {
         _remote(
             "mistral",
             "https://api.mistral.ai/v1",
-            hosts=("api.mistral.ai", "codestral.mistral.ai"),
+            hosts=("api.mistral.ai:*", "codestral.mistral.ai:*"),
             token_limit_field=TokenLimitField.MAX_TOKENS,
             rename=(("seed", "random_seed"),),
             rules=("stream_options", ROLE, SHORT_IDS, *_MESSAGE_EXTRAS),  # usage comes on the last chunk, unasked
@@ -163,7 +163,7 @@ PRESETS = {
             responses=False,
             strict_messages=True,
         ),
-        _remote("together", "https://api.together.xyz/v1", hosts=("api.together.xyz", "api.together.ai")),
+        _remote("together", "https://api.together.xyz/v1", hosts=("api.together.xyz:*", "api.together.ai:*")),
         _remote(
             "xai",
             "https://api.x.ai/v1",
@@ -183,7 +183,7 @@ PRESETS = {
         _remote(
             "moonshot",
             "https://api.moonshot.ai/v1",
-            hosts=("api.moonshot.ai", "api.moonshot.cn"),
+            hosts=("api.moonshot.ai:*", "api.moonshot.cn:*"),
             suspects=(_OPENAI_ONLY, _SAMPLING),
             reasoning_back=True,
             rules=(ROLE,),
@@ -196,7 +196,7 @@ PRESETS = {
             name="azure",
             base_url="",
             key_variable="",
-            hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
+            hosts=("*.openai.azure.com:*", "*.services.ai.azure.com:*", "*.cognitiveservices.azure.com:*"),
             key_header="api-key",
         ),
         _remote(
@@ -256,14 +256,7 @@ def find_vendor(preset: str, base_url: str) -> Vendor:
         return PRESETS.get(preset, PLAIN)
     try:
         parts = urlsplit(base_url)
-        name, port = parts.hostname or "", str(parts.port or "")
+        place = f"{parts.hostname or ''}:{parts.port or ''}"
     except ValueError:
         return PLAIN
-    return next((row for row in PRESETS.values() if any(_matches(host, name, port) for host in row.hosts)), PLAIN)
-
-
-def _matches(pattern: str, name: str, port: str) -> bool:
-    """Returns whether a host pattern matches: a name, ``*`` and the end of a name, or ``*`` and a port."""
-    name_pattern, _, port_pattern = pattern.partition(":")
-    matches_name = name.endswith(name_pattern[1:]) if name_pattern[0] == "*" else name == name_pattern
-    return matches_name and port_pattern in ("", port)
+    return next((row for row in PRESETS.values() if any(fnmatchcase(place, host) for host in row.hosts)), PLAIN)
