@@ -124,8 +124,8 @@ class OutputReader(AnswerReader):
         """The items whose pieces came."""
         self._whole: set[int] = set()
         """The items whose texts came whole, without pieces before them."""
-        self._ended: dict[int, str] = {}
-        """The items that ended, with their ids."""
+        self._ended: set[str] = set()
+        """The ids of the items that ended; an empty one for an item without."""
         self._cited: dict[int, int] = {}
         """How many sources of an item came."""
         self._comments: dict[int, str] = {}
@@ -208,9 +208,11 @@ class OutputReader(AnswerReader):
             yield from self._say(Piece(kind, bytes(fields["delta"]), number, logprobs=logprobs))
 
     def _note_item(self, item: Fields, number: int) -> None:
-        ids = {rawjson.text_at(item.get("id"))} - {""}
-        is_own = rawjson.text_at(item.get("type")) in ("", "message", "reasoning", "function_call")
-        self._other_ids = self._other_ids - ids if is_own else self._other_ids | ids
+        id = rawjson.text_at(item.get("id"))
+        if rawjson.text_at(item.get("type")) in ("", "message", "reasoning", "function_call"):
+            self._other_ids.discard(id)
+        elif id:
+            self._other_ids.add(id)
         if rawjson.text_at(item.get("phase")) == "commentary":
             self._comments.setdefault(number, "")
             self._has_phases = True
@@ -246,9 +248,9 @@ class OutputReader(AnswerReader):
     def _end_item(self, item: Fields, number: int) -> Iterator[AnswerPart]:
         """Yields what did not come in pieces, and the end of the item."""
         id = lenient_text(item.get("call_id")) or rawjson.text_at(item.get("id"))
-        if id and id in self._ended.values():  # it came again
+        if id and id in self._ended:  # it came again
             return
-        self._ended[number] = id
+        self._ended.add(id)
         is_new = number not in self._begun
         match rawjson.text_at(item.get("type")):
             case "message":
