@@ -14,16 +14,31 @@ from typing import BinaryIO
 import msgspec
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach one running server. It contains the secret, so it must never be printed."""
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a server listens: a Unix socket, or a host and port."""
+
+    socket: str = ""
+    """The path of the socket; empty if the server listens on TCP."""
+    host: str = "127.0.0.1"
+    port: int = 0
+
+    def __str__(self) -> str:
+        return self.socket or f"{self.host}:{self.port}"
+
+    @property
+    def host_header(self) -> str:
+        """Returns the Host header. On a Unix socket the server expects ``localhost``."""
+        if self.socket:
+            return "localhost"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Endpoint(Address, frozen=True, kw_only=True):
+    """How to reach the control API of one running server. It contains the secret, so it must never be printed."""
 
     instance: str
     """The id of one start of the server, which is also in its status."""
     secret: str
-    socket: str = ""
-    """The path of the control socket; empty if the control API listens on loopback TCP."""
-    host: str = "127.0.0.1"
-    port: int = 0
     address: str = ""
     """The base URL of /v1, for example ``http://127.0.0.1:8655/v1``; empty if only the control API runs."""
     host_option: str = ""

@@ -200,7 +200,7 @@ class ControlClient(Caller):
         decoder = msgspec.json.Decoder(AnyEvent)
         path = f"/events{query_text({'recent': recent, **filters})}"
         message = self.build_request("GET", path)
-        async with exchange(self.server_address, message) as stream, aclosing(stream.lines()) as lines:
+        async with exchange(self.endpoint, message) as stream, aclosing(stream.lines()) as lines:
             async for line in lines:
                 try:
                     event: AnyEvent = decoder.decode(line)

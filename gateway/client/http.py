@@ -12,28 +12,11 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest, GatewayError, TooLarge, Unavailable, error_class
+from gateway.runfile import Address
 
 HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 256 << 20
 """The maximum size of an answer, or of a line of a stream, in bytes; a year of calls as JSON is smaller."""
-
-
-class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server listens: the path of a Unix socket, or a host and port."""
-
-    socket: str = ""
-    host: str = "127.0.0.1"
-    port: int = 0
-
-    def __str__(self) -> str:
-        return self.socket or f"{self.host}:{self.port}"
-
-    @property
-    def host_header(self) -> str:
-        """Returns the Host header. On a Unix socket the server expects ``localhost``."""
-        if self.socket:
-            return "localhost"
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from pathlib import Path
 import platformdirs
 
 from gateway.client.control import ControlClient
-from gateway.client.http import Address, is_listening, too_many_files
+from gateway.client.http import is_listening, too_many_files
 from gateway.config import ENV_PREFIX, Config, make_home
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain
@@ -151,7 +151,7 @@ async def find_unless_silent(config: Config) -> Endpoint | None:
         if error.code == "too_many_files":
             raise
         is_silent = error.code in ("server_slow", "server_gone") and endpoint.socket  # a port may be another program's
-        if is_silent and await is_listening(Address(socket=endpoint.socket)):
+        if is_silent and await is_listening(endpoint):
             raise _silent_error(config, endpoint, error) from error
         return None
     return endpoint if instance == endpoint.instance else None

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from gateway.client.http import Address, ClientRequest, request
+from gateway.client.http import ClientRequest, request
 from gateway.domain.errors import BadRequest, Conflict, InternalError
 from gateway.domain.history import ACCEPT_HEADER, NOTHING_CHANGED, SOURCE_HEADER, ChangeSource, Question
 from gateway.domain.text import plain
@@ -27,10 +27,6 @@ class Caller:
         self._timeout_s = timeout_s
         self.confirm: Callable[[Question], Awaitable[bool]] | None = None
         """Asks the owner to confirm a change. If it is None, the request fails."""
-
-    @property
-    def server_address(self) -> Address:
-        return Address(socket=self.endpoint.socket, host=self.endpoint.host, port=self.endpoint.port)
 
     async def request(
         self, method: str, path: str, kind: type[Value], body: Body | None = None, *, timeout_s: float = 0
@@ -55,7 +51,7 @@ class Caller:
 
     async def send(self, message: ClientRequest, timeout_s: float = 0) -> bytes:
         """Send one request. Returns the body of its answer. Raises the server's error, or Unavailable."""
-        return (await request(self.server_address, message, timeout_s=timeout_s or self._timeout_s)).body
+        return (await request(self.endpoint, message, timeout_s=timeout_s or self._timeout_s)).body
 
     def build_request(self, method: str, path: str, body: Body | None = None) -> ClientRequest:
         headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}

@@ -8,7 +8,7 @@ import msgspec
 
 from gateway import __version__
 from gateway.client.connect_card import SAMPLES
-from gateway.client.http import Address, ClientRequest, HttpAnswer, Stream, error_of, exchange, request
+from gateway.client.http import ClientRequest, HttpAnswer, Stream, error_of, exchange, request
 from gateway.domain import rawjson
 from gateway.domain.advice import WAIT_AND_START
 from gateway.domain.call import CHAT_API
@@ -16,6 +16,7 @@ from gateway.domain.errors import Unavailable, UpstreamError
 from gateway.domain.human_values import count_text
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.views import Status
+from gateway.runfile import Address
 
 Value = TypeVar("Value")
 

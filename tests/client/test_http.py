@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from gateway.client import http
-from gateway.client.http import Address, ClientRequest, exchange, request
+from gateway.client.http import ClientRequest, exchange, request
 from gateway.domain.errors import BadRequest, GatewayError, RateLimited, TooLarge, Unavailable
+from gateway.runfile import Address
 from tests.client.scripted import saying, talking
 
 GET = ClientRequest(method="GET", path="/x")

@@ -2,9 +2,9 @@ import pytest
 from msgspec.structs import replace
 
 from gateway import __version__
-from gateway.client.http import Address
 from gateway.client.test_call import PublicApi, require_serving, version_text
 from gateway.domain.errors import GatewayError, InvalidToken, Unavailable, UpstreamError
+from gateway.runfile import Address
 from tests.client.scripted import saying
 from tests.commands.samples import STATUS
 from tests.fakes.gateway import Gateway

@@ -3,10 +3,11 @@ import asyncio
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.client.http import Address, ClientRequest, request
+from gateway.client.http import ClientRequest, request
 from gateway.control import app
 from gateway.control.app import BODY_LIMIT
 from gateway.domain.errors import BadRequest, Conflict, GatewayError, NotFound, TooLarge
+from gateway.runfile import Address
 from tests.control.conftest import SECRET, Surface
 from tests.fakes.client import Client
 from tests.fakes.gateway import Gateway

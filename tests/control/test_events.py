@@ -336,7 +336,7 @@ async def test_only_consoles_are_open_consoles(owner: ControlClient, gateway: Ga
 
 async def test_a_slow_reader_costs_the_calls_nothing_and_catches_up(owner: ControlClient, gateway: Gateway) -> None:
     bus = gateway.engine.bus
-    async with exchange(owner.server_address, owner.build_request("GET", "/events?recent=1")) as stream:
+    async with exchange(owner.endpoint, owner.build_request("GET", "/events?recent=1")) as stream:
         lines = stream.lines()
         assert isinstance(LINE.decode(await anext(lines)), Snapshot)
         times = []
@@ -365,7 +365,7 @@ async def test_the_end_of_the_server_ends_the_stream_at_once(owner: ControlClien
 
 
 async def test_a_stuck_reader_does_not_hold_the_end(owner: ControlClient, surface: Surface, gateway: Gateway) -> None:
-    async with exchange(owner.server_address, owner.build_request("GET", "/events")):
+    async with exchange(owner.endpoint, owner.build_request("GET", "/events")):
         for number in range(50):
             for _ in range(100):
                 gateway.engine.bus.publish_record(msgspec.structs.replace(record(number), error="x" * 2000))
@@ -379,7 +379,7 @@ async def test_a_reader_that_is_stuck_is_abandoned(
     owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STUCK_S", 0.05)
-    async with exchange(owner.server_address, owner.build_request("GET", "/events")):
+    async with exchange(owner.endpoint, owner.build_request("GET", "/events")):
         for _ in range(400):
             if not gateway.engine.bus.watchers:
                 return

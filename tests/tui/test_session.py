@@ -83,7 +83,7 @@ async def test_a_client_that_a_form_holds_asks_the_server_that_follows(
     assert attached is not None
     await launcher.find()
     assert attached.client.build_request("GET", "/tokens").headers["Authorization"] == "Bearer two"
-    assert attached.client.server_address.socket == "/two"
+    assert attached.client.endpoint.socket == "/two"
 
 
 async def test_a_server_is_started_again_where_it_listened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
