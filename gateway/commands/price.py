@@ -7,7 +7,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.client.receipt import missing_price
 from gateway.commands import formatting
-from gateway.commands.base import Command, Noun
+from gateway.commands.base import Noun
 from gateway.commands.completion import CHANNELS, MODELS, comma_separated
 from gateway.commands.editing import change_together
 from gateway.commands.options import TEXT, ParsedText, confirm, says_yes, yes_option
@@ -45,50 +45,6 @@ IMPORT_COLUMNS = [
     ListColumn("Channel", lambda p: p.channel, "name", drop=1),
     ListColumn("Note", _note, drop=3),
 ]
-
-
-@click.command(
-    "import",
-    cls=Command,
-    examples=[
-        "tollkeeper price import --dry-run",
-        "tollkeeper price import --provider openrouter --model gpt-4o,gpt-4o-mini",
-    ],
-)
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option(
-    *("--provider", "--channel", "channel"),
-    metavar="NAME",
-    type=TEXT,
-    shell_complete=CHANNELS,
-    help="Only prices of this channel or vendor.",
-)
-@click.option(
-    "--model",
-    "models",
-    type=ParsedText("names", lambda text: require_names(text, "leave the option out for all")),
-    multiple=True,
-    shell_complete=comma_separated(MODELS),
-    help="Only prices of these models: a,b.",
-)
-@click.option(
-    "--accept", is_flag=True, help="Also import steep rises, and prices that look as if they were in another unit."
-)
-def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool) -> None:
-    """Import vendors' list prices for the offered models. Prices that you set stay. Nothing is downloaded."""
-    chosen = {"models": option_names(models)} if models else {}
-    proposals = run(
-        lambda client: client.import_prices(**chosen, channel=channel or "", apply=not dry_run, accept=accept),
-        create=not dry_run,
-    )
-    empty = "no known prices; nothing to import"
-    if not proposals:
-        channels = run(lambda client: client.channels())
-        selected = [view for view in channels if channel in (None, view.name, view.preset)]
-        empty += _no_prices_reason(selected, chosen.get("models"), channel)
-    out_list(proposals, IMPORT_COLUMNS, empty=empty)
-    for line in _summary(proposals, dry_run=dry_run, accept=accept) if proposals else []:
-        notify(line)
 
 
 def _no_prices_reason(channels: Sequence[ChannelView], models: Sequence[str] | None, selector: str | None) -> str:
@@ -270,7 +226,47 @@ async def _removal_question(client: ControlClient, names: Sequence[str], ref: st
     return f"Remove the price of {listed}{place}? {calls} will {effect}."
 
 
-price.add_command(import_prices)
+@price.command(
+    "import",
+    examples=[
+        "tollkeeper price import --dry-run",
+        "tollkeeper price import --provider openrouter --model gpt-4o,gpt-4o-mini",
+    ],
+)
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option(
+    *("--provider", "--channel", "channel"),
+    metavar="NAME",
+    type=TEXT,
+    shell_complete=CHANNELS,
+    help="Only prices of this channel or vendor.",
+)
+@click.option(
+    "--model",
+    "models",
+    type=ParsedText("names", lambda text: require_names(text, "leave the option out for all")),
+    multiple=True,
+    shell_complete=comma_separated(MODELS),
+    help="Only prices of these models: a,b.",
+)
+@click.option(
+    "--accept", is_flag=True, help="Also import steep rises, and prices that look as if they were in another unit."
+)
+def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool) -> None:
+    """Import vendors' list prices for the offered models. Prices that you set stay. Nothing is downloaded."""
+    chosen = {"models": option_names(models)} if models else {}
+    proposals = run(
+        lambda client: client.import_prices(**chosen, channel=channel or "", apply=not dry_run, accept=accept),
+        create=not dry_run,
+    )
+    empty = "no known prices; nothing to import"
+    if not proposals:
+        channels = run(lambda client: client.channels())
+        selected = [view for view in channels if channel in (None, view.name, view.preset)]
+        empty += _no_prices_reason(selected, chosen.get("models"), channel)
+    out_list(proposals, IMPORT_COLUMNS, empty=empty)
+    for line in _summary(proposals, dry_run=dry_run, accept=accept) if proposals else []:
+        notify(line)
 
 
 @price.command("news", examples=["tollkeeper price news"])

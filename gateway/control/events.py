@@ -6,6 +6,7 @@ batches. A slow watcher does not slow down calls: its queue is bounded, and its 
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -48,9 +49,8 @@ class WatcherStream:
         self._incidents: dict[int, Incident] = {}
         """The incidents as they were last reported."""
         self._account: AccountView | None = None
-        self._balance_due: float | None = None
-        self._tables_due: float | None = None
-        """When to report the balance and the tables next; None if they have not changed."""
+        self._balance_due = self._tables_due = math.inf
+        """When to report the balance and the tables next; infinite if they have not changed."""
         self._tables_cost_s = 0.0
         """How long the last report of the tables took to compute."""
         self._deletions = 0
@@ -95,7 +95,7 @@ class WatcherStream:
                 self._query = calls_query(self._edits, self._filters)
         sums = await tallies(engine)
         self._account = account_view(engine)
-        self._balance_due = self._tables_due = None
+        self._balance_due = self._tables_due = math.inf
         self._balance_sent = self._tables_sent = began
         entities = {
             "account": self._account,
@@ -120,10 +120,10 @@ class WatcherStream:
             self._incidents = incidents.copies()
         lines += [self._line(events.IncidentChanged(incident=incident)) for incident in changed]
         self._schedule_reports(batch, now)
-        if self._tables_due is not None and now >= self._tables_due:
+        if now >= self._tables_due:
             entities = await self._entities()
             lines.append(self._line(events.EntityChanged(**entities)))
-        elif self._balance_due is not None and now >= self._balance_due:
+        elif now >= self._balance_due:
             lines.extend(self._balance_lines(now))
         if not lines and now - self._last_sent >= HEARTBEAT_S:
             lines.append(self._line(events.Heartbeat(time_ms=self._engine.now())))
@@ -138,23 +138,22 @@ class WatcherStream:
 
     def next_due_s(self) -> float:
         """Returns the number of seconds until something must be sent, even without events."""
-        heartbeat = self._last_sent + HEARTBEAT_S
-        return max(0.0, min(self._balance_due or heartbeat, self._tables_due or heartbeat, heartbeat) - self._clock())
+        return max(0.0, min(self._balance_due, self._tables_due, self._last_sent + HEARTBEAT_S) - self._clock())
 
     def _schedule_reports(self, batch: Batch, now: float) -> None:
         """Schedule the next reports. A call changes the balance, which is due soon, and sums, which can wait."""
         sums_changed = any(isinstance(notice, events.CallStarted | Record) for notice in batch.notices)
-        if sums_changed and self._balance_due is None:
-            self._balance_due = max(now, self._balance_sent + 0.25)
+        if sums_changed:
+            self._balance_due = min(self._balance_due, max(now, self._balance_sent + 0.25))
         if batch.changed:
-            self._tables_due = min(self._tables_due or now + 3.0, max(now, self._tables_sent + 0.25))
-        elif sums_changed and self._tables_due is None:
+            self._tables_due = min(self._tables_due, max(now, self._tables_sent + 0.25))
+        elif sums_changed and self._tables_due == math.inf:
             # sums may be three seconds old; reports of large tables may take 2% of the time
             self._tables_due = max(now, self._tables_sent) + max(3.0, 50 * self._tables_cost_s)
 
     def _balance_lines(self, now: float) -> list[bytes]:
         """Returns the account's line; empty if the account is as it was last sent."""
-        self._balance_due, self._balance_sent = None, now
+        self._balance_due, self._balance_sent = math.inf, now
         account = account_view(self._engine)
         if account == self._account:
             return []
