@@ -169,6 +169,23 @@ async def test_a_limit_that_is_lowered_lets_nobody_in_before_its_time(lines: Con
     lines.leave([one])
 
 
+async def test_a_limit_that_was_raised_while_calls_waited_is_lowered_for_later_ones(lines: ConcurrencyLimiter) -> None:
+    """Two calls run since it was three, and now it is one again."""
+    tight, wide = gate("a", limit=1), gate("a", limit=3)
+    lines.enter([tight])
+    (first,) = waiters(lines, [tight])
+    await turns()
+    lines.apply_limits(lambda: {wide.key: wide})
+    await first
+    lines.apply_limits(lambda: {tight.key: tight})
+    (second,) = waiters(lines, [tight])
+    await turns()
+    assert not second.done()
+    lines.leave([tight, tight])
+    await second
+    lines.leave([tight])
+
+
 async def test_a_call_that_leaves_the_head_of_the_queue_lets_the_next_ones_in(lines: ConcurrencyLimiter) -> None:
     """The second came when the limit had been raised."""
     tight, wide = gate("a", limit=1), gate("a", limit=2)
