@@ -52,8 +52,8 @@ def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -
         if name not in used and visibility.fix:
             unused.append(UnusedFallback(model=name, rule=visibility.rule, fix=visibility.fix))
         elif name not in used and entry is not None:
-            rule = "it has no price, and models without a price are refused"
-            unused.append(UnusedFallback(model=name, rule=rule, fix=f"'tollkeeper price set {word(name)}'"))
+            rule, command = "it has no price, and models without a price are refused", f"price set {word(name)}"
+            unused.append(UnusedFallback(model=name, rule=rule, fix=f"'tollkeeper {command} --like OTHER'"))
     return unused
 
 

@@ -121,7 +121,7 @@ def owner_of_retired(key: RetiredKey, registry: Registry) -> KeyOwner:
         name=key.name if owner is None else owner.name,
         handle=handle(key.hint, key.digest),
         since=key.since,
-        removed=key.removed or owner is None,
+        removed=key.removed,
     )
 
 

@@ -259,6 +259,7 @@ async def test_a_fallback_without_a_price_is_named_if_refused(owner: ControlClie
     gateway.settings(refuse_unpriced=True)
     (one,) = (await owner.why("laptop", "m")).unused_fallbacks
     assert (one.model, one.rule) == ("small", "it has no price, and models without a price are refused")
+    assert one.fix == "'tollkeeper price set small --like OTHER'"
 
 
 async def test_views_of_models_say_whether_unpriced_calls_are_refused(owner: ControlClient, gateway: Gateway) -> None:

@@ -106,6 +106,13 @@ def test_a_removed_token_is_named_as_it_was_called_then() -> None:
     assert found.text(NOW).endswith("when the token was removed")
 
 
+def test_a_replaced_key_stays_one_after_its_token_was_removed() -> None:
+    after = changed(registry(token()), Change("tokens", "tok_1", token(OTHER)))
+    found = find_owner(changed(after, Change("tokens", "tok_1", None)), HANDLE)
+    assert found is not None
+    assert found.text(NOW).endswith("when it was replaced")
+
+
 def test_a_renamed_token_is_named_as_it_is_called_now() -> None:
     after = changed(registry(token()), Change("tokens", "tok_1", token(OTHER)))
     after = changed(after, Change("tokens", "tok_1", token(OTHER, name="build")))
