@@ -76,12 +76,10 @@ def amounts(budget: BudgetView) -> str:
     """Returns ``$12.44/20``, with as many decimals as fit; tokens for a budget without an amount in dollars."""
     if budget.nanos is None:
         return f"{brief_count(budget.spent_tokens)}/{brief_count(budget.tokens or 0)} tok"
-    text, limit = "", budget.nanos
-    for places in (2, 1, 0):  # zeros stay, so that the width rarely changes
-        text = f"${_spent_text(budget.spent_nanos, places, limit)}/{_exact_text(limit)}"
-        if len(text) <= 10:  # cells of a column
-            break
-    return text
+    limit = budget.nanos
+    spent_texts = (_spent_text(budget.spent_nanos, places, limit) for places in (2, 1, 0))
+    texts = [f"${spent}/{_exact_text(limit)}" for spent in spent_texts]  # zeros stay, so that the width rarely changes
+    return next((text for text in texts if len(text) <= 10), texts[-1])  # cells of a column
 
 
 def _spent_text(nanos: int, places: int, limit: int) -> str:
@@ -93,7 +91,7 @@ def _spent_text(nanos: int, places: int, limit: int) -> str:
     if nanos < CENT:
         return _exact_text(nanos)
     if limit < DOLLAR:
-        places = max(2, _decimals(limit))
+        places = max(2, len(_exact_text(limit).partition(".")[2]))
     elif nanos < DOLLAR:
         places = 2
     step = DOLLAR // 10**places
@@ -110,11 +108,5 @@ def _exact_text(nanos: int) -> str:
     """Returns an amount without trailing zeros: ``20``, ``2.5``, ``0.50``, ``0.055``, ``0.0004``."""
     if 0 < nanos < DOLLAR // 10_000:
         return "<0.0001"
-    text = f"{nanos / DOLLAR:.{_decimals(nanos)}f}"
-    if nanos % DOLLAR:
-        text = text.rstrip("0").rstrip(".")
+    text = f"{nanos / DOLLAR:.4f}".rstrip("0").rstrip(".")
     return f"{nanos / DOLLAR:.2f}" if nanos < DOLLAR and len(text) == len("0.5") else text
-
-
-def _decimals(nanos: int) -> int:
-    return next((places for places in range(4) if nanos % (DOLLAR // 10**places) == 0), 4)

@@ -89,7 +89,7 @@ def _textual_name(word: str) -> str:
     """Returns Textual's name of one key: ``p``, ``/``, ``^x``, ``ctrl+x``, ``f5``, ``space``. Raises BadRequest."""
     if len(word) == 1:
         return _character_key(word)
-    *modifiers, last = word.removeprefix("^").split("+") if word != "+" else [word]
+    *modifiers, last = word.removeprefix("^").split("+")
     modifiers = [*(["ctrl"] if word.startswith("^") else []), *(modifier.lower() for modifier in modifiers)]
     base = ALIASES.get(last.lower(), last.lower())
     if base in NAMED_KEYS or base in KEY_NAMES:

@@ -300,15 +300,15 @@ class LivePage(LiveListing, ListPage[CallView]):
         return not calls.search.done and calls.count < max(self.table.cursor, self.table.scroll_offset.y) + margin
 
     async def _load(self) -> None:
+        pause_s = 0.02  # leave the gateway time for calls
         try:
             if self.view.sort or self.calls.query is not None:
                 await load_found(self.calls)
             else:
                 await self.calls.history.load(self.session.client.numbered_calls, self.calls.records)
         except GatewayError:
-            self.set_timer(1.0, self._finish_loading)  # the header says so if the server is gone
-        else:
-            self.set_timer(0.02, self._finish_loading)  # leave the gateway time for calls
+            pause_s = 1.0  # the header says so if the server is gone
+        self.set_timer(pause_s, self._finish_loading)
 
     def _finish_loading(self) -> None:
         self._fetching = False

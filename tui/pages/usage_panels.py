@@ -45,8 +45,8 @@ def _hour_width(width: int) -> int:
 def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
     """Returns the hours of the local day by weekday, the last four weeks added up."""
     value = plan.measure
-    by_hour, known_hours = _by_weekday(hours, plan.first_ms)
-    numbers = {slot: value.number(sum_rows(rows)) for slot, rows in by_hour.items()}
+    by_slot = _by_weekday(hours, plan.first_ms)
+    numbers = {slot: value.number(sum_rows(rows)) for slot, rows in by_slot.items() if rows}
     highest = max(numbers.values(), default=0.0)
     hour_width = _hour_width(width)
     title, span = f" {value.name} by weekday and hour", HEAT_SPAN
@@ -54,11 +54,9 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
     lines = [content(*fit_groups(width, [(title, "bold")], [(span, "dim")]))]
     for day, name in enumerate(WEEKDAYS):
         parts: list[Part] = [(f" {name} ", "dim")]
-        cells = ((day, hour) for hour in range(24))
-        parts += [
-            _heat_cell(numbers.get(slot), highest, plan, hour_width, is_known=slot in known_hours) for slot in cells
-        ]
-        rows = [row for hour in range(24) for row in by_hour.get((day, hour), ())]
+        slots = [(day, hour) for hour in range(24)]
+        parts += [_heat_cell(numbers.get(slot), highest, plan, hour_width, is_known=slot in by_slot) for slot in slots]
+        rows = [row for slot in slots for row in by_slot.get(slot, ())]
         text = value.text(value.number(sum_rows(rows))) if rows else glyphs.NOTHING
         lines.append(content(*parts, (cell(text, HEAT_SUM, right=True), "dim")))
     hour_labels = "".join(
@@ -85,21 +83,16 @@ def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: Ch
     return next((legend for legend in legends if legend.cell_length <= width), content(indent, *steps))
 
 
-def _by_weekday(
-    hours: Trends, first_ms: Millis | None
-) -> tuple[dict[tuple[int, int], list[SumRow]], set[tuple[int, int]]]:
-    """Returns the rows of each weekday and hour, and the weekdays and hours that are not all before the first call."""
-    by_hour: dict[tuple[int, int], list[SumRow]] = {}
-    known_hours = set()
+def _by_weekday(hours: Trends, first_ms: Millis | None) -> dict[tuple[int, int], list[SumRow]]:
+    """Returns the rows of each weekday and hour, without those of which all is before the first call."""
+    by_slot: dict[tuple[int, int], list[SumRow]] = {}
     cells = hours.series.get("", {})
     for start in hours.starts:
         time = local_datetime(start)
-        slot = (time.weekday(), time.hour)
-        if first_ms is not None and start + HOUR_MS > first_ms:
-            known_hours.add(slot)
-        if start in cells:
-            by_hour.setdefault(slot, []).append(cells[start])
-    return by_hour, known_hours
+        if start in cells or (first_ms is not None and start + HOUR_MS > first_ms):
+            rows = by_slot.setdefault((time.weekday(), time.hour), [])
+            rows += [cells[start]] if start in cells else []
+    return by_slot
 
 
 def _heat_cell(number: float | None, highest: float, plan: ChartPlan, width: int, *, is_known: bool = True) -> Part:

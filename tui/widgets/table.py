@@ -12,7 +12,7 @@ that it shows. Rules:
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import ClassVar, Generic, TypeVar
 
 import textual.style
@@ -298,8 +298,7 @@ class RowPainter(Generic[R]):
     """Paints lines. ``style`` returns the style of a part of the table (``cursor``, ``head``) or of a tone."""
 
     def __init__(self, style: Callable[[str], Style]) -> None:
-        self._make_style = style
-        self._styles: dict[str, Style] = {}
+        self._style = cache(style)  # computing one walks the stylesheet
         self._strips: LRUCache[Hashable, tuple[Cells | None, str, bool, Strip]] = LRUCache(512)  # a few screens
         self.placed: Sequence[Column[R]] = ()
         self.cut_widths: dict[str, int] = {}
@@ -314,7 +313,7 @@ class RowPainter(Generic[R]):
     def clear(self) -> None:
         """Forget all strips and styles, because styles or columns have changed."""
         self._strips.clear()
-        self._styles.clear()
+        self._style.cache_clear()
 
     def head(self, sort: str, *, descending: bool) -> Strip:
         plain, bold = self._style("head"), self._style("sort")
@@ -358,12 +357,6 @@ class RowPainter(Generic[R]):
             has_tone = tone and style == "base"  # it would be unreadable in the cursor's line
             segments.append(Segment(text + " ", base + self._style(tone) if has_tone else base))
         return Strip(segments).adjust_cell_length(self.width, base)
-
-    def _style(self, name: str) -> Style:
-        """Returns a style from the cache: computing one walks the stylesheet."""
-        if name not in self._styles:
-            self._styles[name] = self._make_style(name)
-        return self._styles[name]
 
 
 def select_span(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
