@@ -26,13 +26,9 @@ from gateway.domain.views import CallView, Step
 
 _PROGRAMS = {
     "claude-cli": "Claude Code",
-    "codex_cli_rs": "Codex",
-    "codex_exec": "Codex",
-    "codex-tui": "Codex",
-    "OpenAI": "a program with OpenAI's SDK",
-    "AsyncOpenAI": "a program with OpenAI's SDK",
-    "Anthropic": "a program with Anthropic's SDK",
-    "AsyncAnthropic": "a program with Anthropic's SDK",
+    **dict.fromkeys(("codex_cli_rs", "codex_exec", "codex-tui"), "Codex"),
+    **dict.fromkeys(("OpenAI", "AsyncOpenAI"), "a program with OpenAI's SDK"),
+    **dict.fromkeys(("Anthropic", "AsyncAnthropic"), "a program with Anthropic's SDK"),
     "Mozilla": "a browser",
     "": "a program without a name",
 }

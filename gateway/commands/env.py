@@ -140,8 +140,6 @@ async def _choose_token(client: ControlClient, key: str, app: str) -> TokenView:
             raise Quit("no token of this gateway has that key; 'tollkeeper token list' lists the tokens", Exit.TOKEN)
     else:
         tokens = [token for token in tokens if not token.temporary]
-    if len(tokens) == 1:
-        return tokens[0]
     if not tokens:
         raise Quit("no tokens yet; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
     named_like_app = [token for token in tokens if token.name == app]

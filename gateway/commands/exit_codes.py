@@ -37,15 +37,13 @@ class Exit(IntEnum):
     INTERRUPTED = 130, "interrupted"
 
 
-_BY_KIND: tuple[tuple[type[GatewayError], Exit], ...] = (
+_BY_KIND: tuple[tuple[type[GatewayError] | tuple[type[GatewayError], ...], Exit], ...] = (
     (errors.BadRequest, Exit.USAGE),
     (errors.NotFound, Exit.NOT_FOUND),
     (errors.Conflict, Exit.CONFLICT),
     (errors.InvalidToken, Exit.TOKEN),
-    (errors.QuotaExceeded, Exit.QUOTA),
-    (errors.RateLimited, Exit.QUOTA),
-    (errors.NoChannel, Exit.UPSTREAM),
-    (errors.UpstreamError, Exit.UPSTREAM),
+    ((errors.QuotaExceeded, errors.RateLimited), Exit.QUOTA),
+    ((errors.NoChannel, errors.UpstreamError), Exit.UPSTREAM),
     (errors.Unavailable, Exit.UNREACHABLE),
 )
 
@@ -78,7 +76,7 @@ def exit_for(kind: type[GatewayError], code: str) -> Exit:
         return Exit.NOT_FOUND
     if code.startswith("upstream_"):  # whatever the class is: the upstream failed, not this gateway
         return Exit.UPSTREAM
-    return next((exit_code for parent, exit_code in _BY_KIND if issubclass(kind, parent)), Exit.FAILED)
+    return next((exit_code for parents, exit_code in _BY_KIND if issubclass(kind, parents)), Exit.FAILED)
 
 
 def line_of(error: BaseException) -> str:

@@ -151,12 +151,9 @@ def json_line(value: object) -> str:
 
 
 def out_json_list(values: Iterable[object]) -> None:
-    """Write a JSON array with one element per line, each as soon as it is available."""
-    separator = "["
-    for value in values:
-        out(f"{separator}\n{json_line(value)}", end="")
-        separator = ","
-    out("[]" if separator == "[" else "\n]")
+    """Write a JSON array with one element per line."""
+    lines = ",\n".join(map(json_line, values))
+    out(f"[\n{lines}\n]" if lines else "[]")
 
 
 def out_list(rows: Sequence[T], columns: Columns, *, empty: str) -> None:

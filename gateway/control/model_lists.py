@@ -256,8 +256,6 @@ def _new_list(
 def separate_patterns(channel: Channel) -> Channel:
     """Returns the channel with the patterns that are among its models moved to its patterns."""
     patterns = tuple(m.name for m in channel.models if is_pattern(m.name) and not m.upstream)
-    if not patterns:
-        return channel
     models = tuple(m for m in channel.models if m.name not in patterns)
     merged = tuple(dict.fromkeys((*channel.patterns, *patterns)))
     return msgspec.structs.replace(channel, models=models, patterns=merged)
