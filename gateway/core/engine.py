@@ -176,7 +176,7 @@ class Engine:
             self.bus.publish(StatusChanged(status=self.status()))
             self.incident_watch.refresh()  # while all calls are refused, no tick does
 
-        store_watch = StoreWatch(str(self.config.home), lambda: books.disk_errors.text, report, self.clock.mono)
+        store_watch = StoreWatch(str(self.config.home), lambda: books.disk_errors.text, report)
         books.disk_errors.on_change = lambda: _call_soon(loop, store_watch.check)
         self.store.on_note = lambda text: _call_soon(loop, partial(store_watch.note, text))
         if books.disk_errors.text:

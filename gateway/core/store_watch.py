@@ -18,20 +18,17 @@ QUIET_S = 30.0
 class StoreWatch:
     """Reports the state of the store. It runs on the event loop."""
 
-    def __init__(
-        self, home: str, trouble: Callable[[], str], changed: Callable[[], None], mono: Callable[[], float]
-    ) -> None:
+    def __init__(self, home: str, trouble: Callable[[], str], changed: Callable[[], None]) -> None:
         """``trouble`` returns what is wrong now; empty if nothing is. ``changed`` informs the watchers."""
         self._home = home
         self._trouble = trouble
         self._changed = changed
-        self._mono = mono
         self._reported = False
         """Whether a failure was reported, and its end was not."""
-        self._next_report = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._notes: dict[str, float] = {}
-        """When each repair was last reported."""
+        self._quiet: asyncio.TimerHandle | None = None
+        """The timer of the time in which no other failure is reported; None outside of it."""
+        self._notes: set[str] = set()
+        """The repairs that were reported a moment ago."""
 
     def check(self) -> None:
         """Inform the watchers, and report a failure that began or ended."""
@@ -40,35 +37,31 @@ class StoreWatch:
 
     def note(self, text: str) -> None:
         """Report a repair: what the store did to keep its records."""
-        now = self._mono()
-        self._notes = {text: at for text, at in self._notes.items() if now - at < QUIET_S}
         if text not in self._notes:
-            self._notes[text] = now
+            self._notes.add(text)
+            asyncio.get_running_loop().call_later(QUIET_S, self._notes.discard, text)
             _log.warning("the store in %s: %s", self._home, text)
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._quiet is not None:
+            self._quiet.cancel()
 
     def _report(self) -> None:
-        """Log a failure that began or ended, or set a timer if the last failure was logged a moment ago."""
-        trouble, now = self._trouble(), self._mono()
-        if bool(trouble) is self._reported:
+        """Log a failure that began or ended. A failure in quiet time is logged at the end of that, if it lasts."""
+        trouble = self._trouble()
+        if bool(trouble) is self._reported or (trouble and self._quiet is not None):
             return
+        self._reported = bool(trouble)
         if not trouble:
-            self._reported = False
             _log.warning("the store in %s works again, and calls are accepted", self._home)
-        elif now >= self._next_report:
-            self._reported, self._next_report = True, now + QUIET_S
-            _log.error(
-                "the store in %s has failed: %s. Calls are refused until it works again; answers that it cannot record "
-                "are withheld and cost nothing",
-                *(self._home, trouble),
-            )
-        elif self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._next_report - now, self._report_later)
+            return
+        self._quiet = asyncio.get_running_loop().call_later(QUIET_S, self._end_quiet)
+        _log.error(
+            "the store in %s has failed: %s. Calls are refused until it works again; answers that it cannot record are "
+            "withheld and cost nothing",
+            *(self._home, trouble),
+        )
 
-    def _report_later(self) -> None:
-        self._timer = None
+    def _end_quiet(self) -> None:
+        self._quiet = None
         self._report()

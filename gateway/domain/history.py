@@ -86,13 +86,9 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 def source_of(header: str) -> ChangeSource:
     """Returns the source in a header. Unknown parts are ignored."""
     parts = {name: plain(values[0], 60) for name, values in parse_qs(header).items()}
-    via = parts.get("via", "")
-    return ChangeSource(
-        via="console" if via == "console" else "command" if via == "command" else "api",
-        session=parts.get("session", ""),
-        place=parts.get("place", ""),
-        command=parts.get("command", ""),
-    )
+    if parts.get("via") not in ("console", "command"):
+        parts["via"] = "api"
+    return msgspec.convert(parts, ChangeSource)
 
 
 Fields = dict[str, Any]

@@ -117,8 +117,8 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._accepting: list[asyncio.Task[None]] = []
         self._lingering = 0
-        self._logged: dict[str, float] = {}
-        """Maps each message to the loop's time when it was logged."""
+        self._logged: set[str] = set()
+        """The messages of the last minute."""
         self.port: int = sockets[0].getsockname()[1]
 
     async def run(self) -> None:
@@ -200,9 +200,9 @@ class Acceptor:
 
     def _warn(self, text: str) -> None:
         """Log a message, but each at most once a minute: its cause may occur thousands of times a second."""
-        now, logged = self._loop.time(), self._logged.get(text)
-        if logged is None or now - logged >= 60.0:
-            self._logged[text] = now
+        if text not in self._logged:
+            self._logged.add(text)
+            self._loop.call_later(60.0, self._logged.discard, text)
             _log.warning("%s", text)
 
 

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.core import store_watch
-from gateway.core.store_watch import QUIET_S, StoreWatch
-from tests.core.clocks import Mono
+from gateway.core.store_watch import StoreWatch
 from tests.fakes.clock import skip
 
 ERROR = "the disk refuses to write: Input/output error"
@@ -19,8 +18,7 @@ class Store:
     def __init__(self) -> None:
         self.trouble = ""
         self.changes = 0
-        self.mono = Mono()
-        self.watch = StoreWatch("/home/me", lambda: self.trouble, self._changed, self.mono)
+        self.watch = StoreWatch("/home/me", lambda: self.trouble, self._changed)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -76,17 +74,20 @@ async def test_a_failure_that_was_passed_over_is_reported_later_if_it_lasts(
         store.becomes(trouble)
     if not lasts:
         store.becomes("")
-    store.mono.now += 0.05
     await skip(0.1)
     assert len(lines(caplog)) == (3 if lasts else 2)
     assert ("the disk is full" in lines(caplog)[-1]) is lasts
 
 
-async def test_a_repair_is_noted_once_in_a_while(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.hasty(0.001)
+async def test_a_repair_is_noted_once_in_a_while(
+    store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_watch, "QUIET_S", 0.05)
     for _ in range(10):
         store.watch.note("calls go on in a new file")
         store.watch.note("it was written again")
-    store.mono.now += QUIET_S
+    await skip(0.1)
     store.watch.note("it was written again")
     assert lines(caplog) == [
         "the store in /home/me: calls go on in a new file",
