@@ -36,7 +36,6 @@ from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
 from gateway.core.recent_items import RecentItems
 from gateway.core.retry import RetryBudget
-from gateway.core.settlement import Meter
 from gateway.core.tasks import Tasks
 from gateway.domain.views import Step
 from gateway.runfile import Endpoint
@@ -213,14 +212,9 @@ def _make_pipeline(engine: Engine) -> Pipeline:
         books=engine.store.books,
         catalog=lambda: engine.catalog,
         passes=engine.passes,
-        limiter=engine.limiter,
         attempts=attempts,
-        meter=Meter(),
         live=engine.live,
-        bus=engine.bus,
         answers=engine.answers,
-        clock=engine.clock,
-        worker=engine.worker,
     )
 
 

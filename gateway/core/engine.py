@@ -36,7 +36,6 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import StatusChanged
 from gateway.domain.human_values import unset_text
-from gateway.domain.incidents import Incidents
 from gateway.domain.key_owners import retirements
 from gateway.domain.registry import Change, with_changes
 from gateway.domain.settings import Settings
@@ -99,14 +98,11 @@ class Engine:
         live.on_idle = self.pressure.relax
         bus.on_noteworthy = live.wake
         self.incident_watch = IncidentWatch(
-            incidents=Incidents(store.load_incidents()),
-            write=store.save_incidents,
+            store=store,
             bus=bus,
-            books=store.books,
             health=self.health,
             variables=upstreams.variables,
             catalog=lambda: self.catalog,
-            trouble=lambda: store.books.disk_errors.text,
             clock=self.clock,
         )
         live.on_tick = self.incident_watch.refresh

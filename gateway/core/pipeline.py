@@ -25,14 +25,10 @@ from gateway.core.attempts import Attempts
 from gateway.core.auth import current_token, identify, keyless_token, token_named, token_of
 from gateway.core.call import Call, CallContext, CallOrigin, Client
 from gateway.core.catalog import Catalog
-from gateway.core.clock import Clock
-from gateway.core.event_bus import EventBus
 from gateway.core.live_calls import LiveCalls
-from gateway.core.preparation import Worker
 from gateway.core.progress import BudgetExhausted
 from gateway.core.queueing import CallQueue, cancel_when_gone
 from gateway.core.quota_refusals import set_program_status
-from gateway.core.ratelimit import Limiter
 from gateway.core.recent_items import BrokenStreams, RecentFailures, RecentItems
 from gateway.core.refusal_log import Refusals
 from gateway.core.routing import RouteChoice
@@ -60,16 +56,14 @@ class Pipeline:
     books: Books
     catalog: Callable[[], Catalog]
     passes: RecentItems[TokenId]
-    limiter: Limiter
     attempts: Attempts
-    meter: Meter
     live: LiveCalls
-    bus: EventBus
     answers: AnswerMemory
-    clock: Clock
-    worker: Worker
 
     def __post_init__(self) -> None:
+        attempts = self.attempts
+        self.bus, self.clock, self.worker = attempts.progress.bus, attempts.clock, attempts.preparer.worker
+        self.limiter, self.meter = attempts.channel_limits.limiter, Meter()
         self.refusals = Refusals(
             self.books.record_refusal,
             self.bus,

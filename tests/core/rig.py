@@ -26,7 +26,6 @@ from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
 from gateway.core.recent_items import RecentItems
 from gateway.core.retry import RetryBudget
-from gateway.core.settlement import Meter
 from gateway.core.tasks import Tasks
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
@@ -64,20 +63,15 @@ class Rig:
         self.tasks, self.worker = Tasks(), Worker()
         self.live = LiveCalls(clock.mono, self.tasks, QUICK)
         self.answers = AnswerMemory(lambda: self.store.entities.registry.settings, self.live)
-        self.meter = Meter()
         self.pipeline = Pipeline(
             books=self.books,
             catalog=lambda: self.catalog,
             passes=RecentItems(clock.mono, keep_s=60.0, limit=100),
-            limiter=self.limiter,
             attempts=self._attempts(clock),
-            meter=self.meter,
             live=self.live,
-            bus=self.bus,
             answers=self.answers,
-            clock=clock,
-            worker=self.worker,
         )
+        self.meter = self.pipeline.meter
         self.token = kit.token()
         self.client = FakeClient()
         self.put("account", "", Account())
