@@ -30,11 +30,9 @@ from gateway.core.event_bus import EventBus
 from gateway.core.first_run import first_changes, first_token, is_fresh
 from gateway.core.live_calls import CallDeadlines, LiveCalls
 from gateway.core.open_files import OpenFiles, raise_file_limit
-from gateway.core.pipeline import Pipeline
 from gateway.core.preparation import Preparer, Worker, share_fairly
 from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
-from gateway.core.recent_items import RecentItems
 from gateway.core.retry import RetryBudget
 from gateway.core.tasks import Tasks
 from gateway.domain.views import Step
@@ -160,61 +158,49 @@ async def open_engine(
     upstreams = Upstreams(max_connections=files.upstreams)
     with clean_logs(upstreams.redaction):
         try:
-            bus = EventBus()
+            live = LiveCalls(clock.mono, tasks, deadlines or CallDeadlines())
             engine = Engine(
                 config=config,
                 store=store,
-                clock=clock,
                 tasks=tasks,
-                bus=bus,
-                passes=RecentItems(clock.mono, keep_s=60.0, limit=1000),
-                health=ChannelHealth(
-                    clock.mono, bus.publish_change, lambda channel: store.books.held(("channel", channel)).calls
-                ),
-                limiter=Limiter(clock.mono, today_of(store.books, clock.wall)),
-                live=LiveCalls(clock.mono, tasks, deadlines or CallDeadlines()),
-                learned=LearnedParams(),
+                live=live,
                 upstreams=upstreams,
                 files=files,
-                worker=Worker(),
+                attempts=_make_attempts(store, upstreams, live, clock),
                 apis=APIS,
             )
-            engine.pipeline = _make_pipeline(engine)
             with engine.store_watched():
                 yield engine
             engine.pipeline.refusals.close()
             engine.incident_watch.refresh()
             engine.incident_watch.save()
-            bus.close()
+            engine.bus.close()
         finally:
             await tasks.close()
             await upstreams.close()
             store.close()
 
 
-def _make_pipeline(engine: Engine) -> Pipeline:
-    progress = ProgressReporter(engine.bus, engine.store.books)
-    engine.live.report = progress.report_output
-    attempts = Attempts(
-        sender=engine.upstreams,
-        preparer=Preparer(engine.learned, engine.worker, engine.clock.wall),
+def _make_attempts(store: Store, upstreams: Upstreams, live: LiveCalls, clock: Clock) -> Attempts:
+    """Returns what makes the attempts of calls, and reports the progress of those in ``live``."""
+    bus = EventBus()
+    progress = ProgressReporter(bus, store.books)
+    live.report = progress.report_output
+    limiter = Limiter(clock.mono, today_of(store.books, clock.wall))
+    return Attempts(
+        sender=upstreams,
+        preparer=Preparer(LearnedParams(), Worker(), clock.wall),
         chooser=Chooser(
-            health=engine.health,
+            health=ChannelHealth(
+                clock.mono, bus.publish_change, lambda channel: store.books.held(("channel", channel)).calls
+            ),
             draw=secrets.SystemRandom().randrange,
-            retries=RetryBudget(engine.clock.mono, engine.live.__len__),
-            channel_limits=ChannelLimits(engine.limiter, progress),
-            mono=engine.clock.mono,
+            retries=RetryBudget(clock.mono, live.__len__),
+            channel_limits=ChannelLimits(limiter, progress),
+            mono=clock.mono,
         ),
         progress=progress,
-        clock=engine.clock,
-    )
-    return Pipeline(
-        books=engine.store.books,
-        catalog=lambda: engine.catalog,
-        passes=engine.passes,
-        attempts=attempts,
-        live=engine.live,
-        answers=engine.answers,
+        clock=clock,
     )
 
 

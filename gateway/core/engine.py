@@ -10,23 +10,20 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from gateway import __version__
 from gateway.config import Config
 from gateway.core.answer_memory import AnswerMemory, AnswerShare
+from gateway.core.attempts import Attempts
 from gateway.core.catalog import Catalog
-from gateway.core.channel_health import ChannelHealth, HealthState
-from gateway.core.clock import Clock
-from gateway.core.event_bus import EventBus
+from gateway.core.channel_health import HealthState
 from gateway.core.incident_watch import IncidentWatch
 from gateway.core.live_calls import LiveCalls
 from gateway.core.memory import Pressure, map_large_blocks, resident, trim
 from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Pipeline
-from gateway.core.preparation import Worker
-from gateway.core.ratelimit import Limiter
 from gateway.core.recent_items import RecentItems
 from gateway.core.response_memory import ResponseMemory
 from gateway.core.store_watch import StoreWatch
@@ -43,7 +40,6 @@ from gateway.domain.units import CallId, ChannelId, Millis, TokenId
 from gateway.domain.views import Status
 from gateway.inbound.api import InboundApi
 from gateway.store.store import Store
-from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.upstreams import Upstreams
 
 
@@ -53,25 +49,21 @@ class Engine:
 
     config: Config
     store: Store
-    clock: Clock
     tasks: Tasks
-    bus: EventBus
-    passes: RecentItems[TokenId]
-    """The tokens of keys that work for a minute, for calls of the owner as a token, by the keys' digests."""
-    health: ChannelHealth
-    limiter: Limiter
     live: LiveCalls
-    learned: LearnedParams
     upstreams: Upstreams
     files: OpenFiles
-    worker: Worker
+    attempts: Attempts
     apis: Mapping[str, InboundApi]
     """The inbound APIs of the public port, by name."""
-    pipeline: Pipeline = field(init=False)
-    """Set by the server, because it is made of the other parts."""
 
     def __post_init__(self) -> None:
-        store, bus, live, upstreams = self.store, self.bus, self.live, self.upstreams
+        store, live, upstreams, attempts = self.store, self.live, self.upstreams, self.attempts
+        self.clock, self.health, self.bus = attempts.clock, attempts.health, attempts.progress.bus
+        self.limiter = attempts.channel_limits.limiter
+        self.learned, self.worker = attempts.preparer.learned, attempts.preparer.worker
+        self.passes = RecentItems[TokenId](self.clock.mono, keep_s=60.0, limit=1000)
+        """The tokens of keys that work for a minute, for calls of the owner as a token, by the keys' digests."""
         self.running_counts = Counter[TokenId]()
         """How many requests each token has running that only count input tokens."""
         self.open_connections: Callable[[], int] = lambda: 0
@@ -96,16 +88,19 @@ class Engine:
         self.answers = AnswerMemory(self.settings, live.calls)
         upstreams.share = partial(AnswerShare, self.answers)
         live.on_idle = self.pressure.relax
-        bus.on_noteworthy = live.wake
+        self.bus.on_noteworthy = live.wake
         self.incident_watch = IncidentWatch(
-            store=store,
-            bus=bus,
-            health=self.health,
-            variables=upstreams.variables,
-            catalog=lambda: self.catalog,
-            clock=self.clock,
+            store, self.bus, self.health, upstreams.variables, lambda: self.catalog, self.clock
         )
         live.on_tick = self.incident_watch.refresh
+        self.pipeline = Pipeline(
+            books=store.books,
+            catalog=lambda: self.catalog,
+            passes=self.passes,
+            attempts=attempts,
+            live=live,
+            answers=self.answers,
+        )
 
     @property
     def catalog(self) -> Catalog:

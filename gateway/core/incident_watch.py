@@ -48,7 +48,7 @@ from gateway.upstream.credentials import ChannelVariables
 _log = logging.getLogger("tollkeeper")
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False)
 class IncidentWatch:
     """Finds the current incidents."""
 
