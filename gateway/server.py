@@ -44,7 +44,7 @@ from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.redaction.redaction import clean_logs
 from gateway.upstream.upstreams import Upstreams
 from gateway.v1.endpoints import APIS
-from gateway.v1.ports import open_ollama_port, open_public_port
+from gateway.v1.ports import drain, open_ollama_port, open_public_port
 
 _log = logging.getLogger("tollkeeper")
 
@@ -107,7 +107,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         gc.set_threshold(3_000, 20, 50)  # calls leave no cycles
         ready(_welcome(engine, config, key))
         await stop_requests.requested.wait()
-        await public_port.drain(config.drain_s, stop_requests.at_once)
+        await drain(engine, public_port, config.drain_s, stop_requests.at_once)
         return 0 if engine.store.books.healthy and not engine.store.folder.missing_reason else 1
 
 

@@ -1,6 +1,6 @@
 """The ports of a ``PublicApp``.
 
-Clients make calls at the ``PublicPort``, which ends its calls in order when the server stops. Ollama's port is for
+Clients make calls at the public port, which ends its calls in order when the server stops. Ollama's port is for
 programs that expect Ollama and cannot send a key (``Settings.ollama_port``). It is open while a port and a token are
 set, on the loopback address only, and is opened and closed as the settings change. If another program has the port,
 ``status`` reports that, and the gateway runs without it.
@@ -61,37 +61,30 @@ def open_port(engine: Engine, host: str, number: int, limits: ConnectionLimits, 
     return Port(acceptor, listener)
 
 
-class PublicPort:
-    """The open public port. ``drain`` closes it and ends the engine's calls."""
+async def drain(engine: Engine, port: Port, limit_s: float, at_once: asyncio.Event) -> None:
+    """Close the public port. After ``limit_s`` seconds, or ``at_once``, end calls with an error. All are settled."""
+    engine.refuse_calls()
+    port.acceptor.close()
+    until = Millis(engine.now() + round(limit_s * 1000))
+    engine.bus.publish(Stopping(until_ms=until, running=list(engine.store.books.running)))
+    if limit_s and not at_once.is_set():
+        async with asyncio.TaskGroup() as group:
+            waits = [group.create_task(_wait_until_idle(engine, port)), group.create_task(at_once.wait())]
+            await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+    engine.live.cancel_all(Outcome.STOPPED)
+    await port.end(_wait_until_idle(engine, port))  # streams that are cut get their error event
 
-    def __init__(self, engine: Engine, port: Port) -> None:
-        self._engine = engine
-        self._port = port
 
-    async def drain(self, limit_s: float, at_once: asyncio.Event) -> None:
-        """Accept nothing new. After ``limit_s`` seconds, or ``at_once``, end calls with an error. All are settled."""
-        engine = self._engine
-        engine.refuse_calls()
-        self._port.acceptor.close()
-        until = Millis(engine.now() + round(limit_s * 1000))
-        engine.bus.publish(Stopping(until_ms=until, running=list(engine.store.books.running)))
-        if limit_s and not at_once.is_set():
-            async with asyncio.TaskGroup() as group:
-                waits = [group.create_task(self._wait_until_idle()), group.create_task(at_once.wait())]
-                await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-                for wait in waits:
-                    wait.cancel()
-        engine.live.cancel_all(Outcome.STOPPED)
-        await self._port.end(self._wait_until_idle())  # streams that are cut get their error event
-
-    async def _wait_until_idle(self) -> None:
-        """Wait until every answer is sent and no call runs. Some calls go on after their clients have left."""
-        await self._port.listener.close_connections()
-        await self._engine.live.empty.wait()
+async def _wait_until_idle(engine: Engine, port: Port) -> None:
+    """Wait until every answer is sent and no call runs. Some calls go on after their clients have left."""
+    await port.listener.close_connections()
+    await engine.live.empty.wait()
 
 
 @asynccontextmanager
-async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[PublicPort]:
+async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Port]:
     """Open the public port for the block. Raises Conflict if it is in use, and BadRequest for an unknown host."""
     limits = ConnectionLimits(engine.settings, engine.files.clients)
     try:
@@ -104,11 +97,10 @@ async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Publ
     engine.address = own_address(config.host, port.acceptor.port)
     engine.incident_watch.serving = True
     engine.open_connections = lambda: limits.open
-    public_port = PublicPort(engine, port)
     try:
-        yield public_port
+        yield port
     finally:
-        await public_port.drain(0.0, asyncio.Event())
+        await drain(engine, port, 0.0, asyncio.Event())
 
 
 def _cannot_listen(config: Config, error: OSError) -> Conflict:

@@ -15,7 +15,7 @@ from gateway.core.live_calls import CallDeadlines
 from gateway.core.memory import CHECK_S
 from gateway.domain.call import Outcome
 from gateway.domain.usage import UsageSource
-from gateway.v1.ports import PublicPort, open_public_port
+from gateway.v1.ports import Port, drain, open_public_port
 from gateway.v1.responses_socket import IDLE_S, SocketClient
 from gateway.web import connection
 from tests.fakes.audit import verify
@@ -208,7 +208,7 @@ async def test_a_key_that_was_replaced_ends_the_connection(gateway: Gateway, pro
 
 
 @asynccontextmanager
-async def second_door(gateway: Gateway, tmp_path: Path) -> AsyncIterator[tuple[PublicPort, Client]]:
+async def second_door(gateway: Gateway, tmp_path: Path) -> AsyncIterator[tuple[Port, Client]]:
     """A port that a test can close, and a client of it."""
     async with open_public_port(gateway.engine, Config(home=tmp_path, host="127.0.0.1", port=0)) as door:
         port = int(gateway.engine.address.rpartition(":")[2].partition("/")[0])
@@ -230,7 +230,7 @@ async def test_a_stop_closes_idle_connections_and_lets_an_answer_end(
         await busy.create()
         await provider.asked()
         await busy.create("too late", **late_fields)
-        group.create_task(door.drain(20, asyncio.Event()))
+        group.create_task(drain(gateway.engine, door, 20, asyncio.Event()))
         assert await idle.closed() == 1001
         go.set()
         assert (await busy.last())["type"] == "response.completed"
@@ -249,7 +249,7 @@ async def test_an_answer_longer_than_a_stop_fails(gateway: Gateway, provider: Pr
     ):
         await peer.create()
         assert (await peer.event())["type"] == "response.created"
-        group.create_task(door.drain(0, asyncio.Event()))
+        group.create_task(drain(gateway.engine, door, 0, asyncio.Event()))
         assert (await peer.last())["type"] == "response.failed"
         assert await peer.closed() == 1001
     assert [record.outcome for record in await gateway.settled()] == [Outcome.STOPPED]
