@@ -69,20 +69,16 @@ def split_host(header: str) -> tuple[str, str]:
 
 def check_origin(header: str, settings: Settings) -> None:
     """Raises RequestRefused (``origin_not_allowed``) if the owner does not permit the page or app with this origin."""
-    if not _is_permitted(header, settings.origins, apps=settings.app_origins, pages=settings.loopback_origins):
-        caller = "the app or extension" if APP_ORIGIN.fullmatch(header) else "the web page"
-        msg = f"{caller} '{plain(header, 80)}' may not call this gateway; permit it with {_command_for(header)}"
-        raise RequestRefused(msg, code="origin_not_allowed")
-
-
-def _command_for(origin: str) -> str:
-    """Returns the command that permits this origin, and the one that permits all of its kind."""
-    command = f"'tollkeeper settings set --add-origin {word(plain(origin, 80))}'"
-    if APP_ORIGIN.fullmatch(origin):
-        return f"{command}, or all apps and extensions with 'tollkeeper settings set --app-origins'"
-    if LOOPBACK_ORIGIN.fullmatch(origin):
-        return f"{command}, or all pages of this machine with 'tollkeeper settings set --loopback-origins'"
-    return command
+    if _is_permitted(header, settings.origins, apps=settings.app_origins, pages=settings.loopback_origins):
+        return
+    caller, command = "the web page", f"'tollkeeper settings set --add-origin {word(plain(header, 80))}'"
+    if APP_ORIGIN.fullmatch(header):
+        caller = "the app or extension"
+        command += ", or all apps and extensions with 'tollkeeper settings set --app-origins'"
+    elif LOOPBACK_ORIGIN.fullmatch(header):
+        command += ", or all pages of this machine with 'tollkeeper settings set --loopback-origins'"
+    msg = f"{caller} '{plain(header, 80)}' may not call this gateway; permit it with {command}"
+    raise RequestRefused(msg, code="origin_not_allowed")
 
 
 @lru_cache(maxsize=256)
