@@ -8,7 +8,7 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 
 import msgspec
@@ -34,6 +34,7 @@ from gateway.core.preparation import Preparer, Worker, share_fairly
 from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
 from gateway.core.retry import RetryBudget
+from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
 from gateway.domain.views import Step
 from gateway.runfile import Endpoint
@@ -169,7 +170,7 @@ async def open_engine(
                 attempts=_make_attempts(store, upstreams, live, clock),
                 apis=APIS,
             )
-            with engine.store_watched():
+            with closing(StoreWatch(store, str(config.home), engine.report_store)):
                 yield engine
             engine.pipeline.refusals.close()
             engine.incident_watch.refresh()

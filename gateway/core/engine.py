@@ -4,12 +4,10 @@
 makes a new catalog, forgets what was learned of the edited channels, and informs watchers.
 """
 
-import asyncio
 import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,7 +24,6 @@ from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Pipeline
 from gateway.core.recent_items import RecentItems
 from gateway.core.response_memory import ResponseMemory
-from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Channel
@@ -158,24 +155,10 @@ class Engine:
             self.health.renumber_keys(before, after)
             self.upstreams.forget(channel_id)
 
-    @contextmanager
-    def store_watched(self) -> Iterator[None]:
-        """Report the state of the store while the block runs. The store may call from a thread of its own."""
-        loop, books = asyncio.get_running_loop(), self.store.books
-
-        def report() -> None:
-            self.bus.publish(StatusChanged(status=self.status()))
-            self.incident_watch.refresh()  # while all calls are refused, no tick does
-
-        store_watch = StoreWatch(str(self.config.home), lambda: books.disk_errors.text, report)
-        books.disk_errors.on_change = lambda: _call_soon(loop, store_watch.check)
-        self.store.on_note = lambda text: _call_soon(loop, partial(store_watch.note, text))
-        if books.disk_errors.text:
-            store_watch.check()
-        try:
-            yield
-        finally:
-            store_watch.close()
+    def report_store(self) -> None:
+        """Report that the store has failed, or works again."""
+        self.bus.publish(StatusChanged(status=self.status()))
+        self.incident_watch.refresh()  # while all calls are refused, no tick does
 
     def cancel(self, call: CallId) -> bool:
         """End a running or waiting call. Returns False if no call has this id."""
@@ -247,11 +230,6 @@ class Engine:
         if self.pipeline.closed is not None:
             return "draining"
         return "serving" if self.address else "embedded"
-
-
-def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop has ended
-        loop.call_soon_threadsafe(callback)
 
 
 def _model_names(channel: Channel) -> object:

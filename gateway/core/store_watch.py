@@ -8,6 +8,10 @@ after that the current state. Each kind of repair is reported once in that time.
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from gateway.store.store import Store
 
 _log = logging.getLogger("tollkeeper")
 
@@ -16,12 +20,12 @@ QUIET_S = 30.0
 
 
 class StoreWatch:
-    """Reports the state of the store. It runs on the event loop."""
+    """Reports the state of the store. It runs on the event loop; the store may call from a thread of its own."""
 
-    def __init__(self, home: str, trouble: Callable[[], str], changed: Callable[[], None]) -> None:
-        """``trouble`` returns what is wrong now; empty if nothing is. ``changed`` informs the watchers."""
+    def __init__(self, store: Store, home: str, changed: Callable[[], None]) -> None:
+        """``changed`` informs the watchers."""
+        self._errors = store.books.disk_errors
         self._home = home
-        self._trouble = trouble
         self._changed = changed
         self._reported = False
         """Whether a failure was reported, and its end was not."""
@@ -29,6 +33,11 @@ class StoreWatch:
         """The timer of the time in which no other failure is reported; None outside of it."""
         self._notes: set[str] = set()
         """The repairs that were reported a moment ago."""
+        loop = asyncio.get_running_loop()
+        self._errors.on_change = lambda: _call_soon(loop, self.check)
+        store.on_note = lambda text: _call_soon(loop, partial(self.note, text))
+        if self._errors.text:
+            self.check()
 
     def check(self) -> None:
         """Inform the watchers, and report a failure that began or ended."""
@@ -48,7 +57,7 @@ class StoreWatch:
 
     def _report(self) -> None:
         """Log a failure that began or ended. A failure in quiet time is logged at the end of that, if it lasts."""
-        trouble = self._trouble()
+        trouble = self._errors.text
         if bool(trouble) is self._reported or (trouble and self._quiet is not None):
             return
         self._reported = bool(trouble)
@@ -65,3 +74,8 @@ class StoreWatch:
     def _end_quiet(self) -> None:
         self._quiet = None
         self._report()
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(callback)

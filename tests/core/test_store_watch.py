@@ -2,11 +2,14 @@
 
 import logging
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from gateway.core import store_watch
 from gateway.core.store_watch import StoreWatch
+from gateway.store.errors import DiskErrors
 from tests.fakes.clock import skip
 
 ERROR = "the disk refuses to write: Input/output error"
@@ -16,15 +19,16 @@ class Store:
     """One whose trouble a test turns on and off."""
 
     def __init__(self) -> None:
-        self.trouble = ""
+        self.errors = DiskErrors()
         self.changes = 0
-        self.watch = StoreWatch("/home/me", lambda: self.trouble, self._changed)
+        store: Any = SimpleNamespace(books=SimpleNamespace(disk_errors=self.errors))
+        self.watch = StoreWatch(store, "/home/me", self._changed)
 
     def _changed(self) -> None:
         self.changes += 1
 
     def becomes(self, trouble: str) -> None:
-        self.trouble = trouble
+        self.errors.write = trouble
         self.watch.check()
 
 
