@@ -30,7 +30,7 @@ class Audit:
         self.counters = books.counters.cached_totals()
         """What each scope has spent in a span of time."""
         self.damage = list(log.damage)
-        self.checks, self.calls, self.cost = 0, 0, 0
+        self.checks, self.calls, self.cost, self._difference = 0, 0, 0, ""
         self._next = 1
         """The id that the next document must have: ids are consecutive, also across segments."""
         self._spent: dict[Scope, dict[Span, Counts]] = {}
@@ -40,35 +40,29 @@ class Audit:
 
     def verdict(self) -> Verdict:
         """Compare everything, once. Returns the first difference and all damage."""
-        difference = ""
-        for text in self._differences():  # all of them, because it also counts
-            difference = difference or text
+        for segment, then in self.segments:
+            self._check_segment(segment, then)
+        if self._next <= self._last:
+            self.damage.append(f"{missing_records(self._next, self._last)} from the end; the cost is in no sum")
+        for record in self._backlog:
+            self._check_call(record)
+        for scope, span, spent in self.counters:
+            sums = self._spent[scope][span]
+            counted = Amounts(Nanos(sums.cost), sums.input + sums.output, sums.admitted)
+            self._compare(f"what {' '.join(scope).strip()} spent since {span.since}", spent, counted)
+        self._compare("the balance", self.balance, self.granted - self.cost)
         return Verdict(
-            equal=not difference,
+            equal=not self._difference,
             calls=self.calls,
             cost_nanos=Nanos(self.cost),
             granted_nanos=self.granted,
             balance_nanos=self.balance,
             checks=self.checks,
-            difference=difference,
+            difference=self._difference,
             damage=self.damage,
         )
 
-    def _differences(self) -> Iterator[str]:
-        """Yields a text for each difference, and collects the damage."""
-        for segment, then in self.segments:
-            yield from self._check_segment(segment, then)
-        if self._next <= self._last:
-            self.damage.append(f"{missing_records(self._next, self._last)} from the end; the cost is in no sum")
-        for record in self._backlog:
-            yield from self._check_call(record)
-        for scope, span, spent in self.counters:
-            sums = self._spent[scope][span]
-            counted = Amounts(Nanos(sums.cost), sums.input + sums.output, sums.admitted)
-            yield from self._compare(f"what {' '.join(scope).strip()} spent since {span.since}", spent, counted)
-        yield from self._compare("the balance", self.balance, self.granted - self.cost)
-
-    def _check_segment(self, segment: Segment, then: Segment) -> Iterator[str]:
+    def _check_segment(self, segment: Segment, then: Segment) -> None:
         """Compare a segment's sums, as they were ``then``, with its calls, if its file is there and complete."""
         damaged = False
         counted, gaps = Rollup(), list[str]()
@@ -81,9 +75,9 @@ class Audit:
             doc_id, call = numbered_call
             counted.add(call)
             count += 1
-            yield from self._check_call(call)
+            self._check_call(call)
             if following and doc_id >= following:
-                yield f"{segment.name}: record {following} follows {doc_id}"
+                self._note(f"{segment.name}: record {following} follows {doc_id}")
             gaps += _gap(segment, doc_id + 1, following)
             following = doc_id
         gaps += _gap(segment, self._next, following or segment.first)
@@ -95,24 +89,24 @@ class Audit:
         if count == then.count:  # otherwise the missing calls are in the sums
             self.damage += reversed(gaps)
         if damaged:
-            yield f"{segment.name}: its content differs from what was written; its sums stay as they were"
-        yield from self._compare(f"{segment.name}: number of calls", then.count, count)
-        yield from self._compare_sums(then, counted)
+            self._note(f"{segment.name}: its content differs from what was written; its sums stay as they were")
+        self._compare(f"{segment.name}: number of calls", then.count, count)
+        self._compare_sums(then, counted)
 
-    def _compare_sums(self, segment: Segment, counted: Rollup) -> Iterator[str]:
+    def _compare_sums(self, segment: Segment, counted: Rollup) -> None:
         name, sums = segment.name, segment.sums
         for by in DIMENSIONS:
-            yield from self._compare(f"{name}: totals by {by}", sums.totals(by), counted.totals(by))
+            self._compare(f"{name}: totals by {by}", sums.totals(by), counted.totals(by))
             table = counted.table(by) if sums.step(by) == counted.step(by) else daily_table(counted.table(by))
-            yield from self._compare(f"{name}: table by {by}", sums.table(by), table)
+            self._compare(f"{name}: table by {by}", sums.table(by), table)
 
-    def _check_call(self, call: Record) -> Iterator[str]:
+    def _check_call(self, call: Record) -> None:
         """Check that the id of a call is unique, and charge the call to its scopes."""
         self.calls += 1
         self.cost += call.cost
         hashed_id = hash(call.id)
         if hashed_id in self._hashed_ids:
-            yield f"call {call.id} is recorded twice"
+            self._note(f"call {call.id} is recorded twice")
         self._hashed_ids.add(hashed_id)
         for scope in scopes(call):
             for span, spent in self._spent.get(scope, {}).items():
@@ -136,10 +130,14 @@ class Audit:
                         first = 0 if since <= segment.earliest else since
                         spent.merge(total(counts for start, counts in rows.items() if first <= start < until))
 
-    def _compare(self, subject: str, stored: object, counted: object) -> Iterator[str]:
+    def _compare(self, subject: str, stored: object, counted: object) -> None:
         self.checks += 1
         if stored != counted:
-            yield f"{subject}{_difference(stored, counted)}"
+            self._note(f"{subject}{_difference(stored, counted)}")
+
+    def _note(self, difference: str) -> None:
+        """Keep the first difference."""
+        self._difference = self._difference or difference
 
 
 def _gap(segment: Segment, begin: int, end: int) -> Iterator[str]:
