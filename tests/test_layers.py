@@ -38,6 +38,7 @@ EFFECTS = {
     "gateway.core.memory": "reads how much memory this process has",
     "gateway.core.open_files": "reads and raises this process's limit of open files",
     "gateway.core.preparation": "runs the thread for large work",
+    "gateway.core.store_watch": "hears the store, which calls from its own thread",
     "gateway.core.tasks": "makes and keeps tasks",
     "gateway.core.engine": "holds all that is alive, the store and the connections too",
 }

@@ -88,7 +88,7 @@ async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
 async def give_pass(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """POST /tokens/{ref}/pass: issue a key that is valid for one minute, for a call of the owner as this token."""
     key = new_key()
-    edits.engine.passes.note(digest(key).encode(), _token_of(edits, request).id)
+    edits.engine.pipeline.passes.note(digest(key).encode(), _token_of(edits, request).id)
     return {"key": key}
 
 

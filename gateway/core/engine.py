@@ -22,7 +22,6 @@ from gateway.core.live_calls import LiveCalls
 from gateway.core.memory import Pressure, map_large_blocks, resident, trim
 from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Pipeline
-from gateway.core.recent_items import RecentItems
 from gateway.core.response_memory import ResponseMemory
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
@@ -30,6 +29,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import StatusChanged
 from gateway.domain.human_values import unset_text
+from gateway.domain.incidents import Incidents
 from gateway.domain.key_owners import retirements
 from gateway.domain.registry import Change, with_changes
 from gateway.domain.settings import Settings
@@ -59,8 +59,6 @@ class Engine:
         self.clock, self.health, self.bus = attempts.clock, attempts.health, attempts.progress.bus
         self.limiter = attempts.channel_limits.limiter
         self.learned, self.worker = attempts.preparer.learned, attempts.preparer.worker
-        self.passes = RecentItems[TokenId](self.clock.mono, keep_s=60.0, limit=1000)
-        """The tokens of keys that work for a minute, for calls of the owner as a token, by the keys' digests."""
         self.running_counts = Counter[TokenId]()
         """How many requests each token has running that only count input tokens."""
         self.open_connections: Callable[[], int] = lambda: 0
@@ -87,13 +85,20 @@ class Engine:
         live.on_idle = self.pressure.relax
         self.bus.on_noteworthy = live.wake
         self.incident_watch = IncidentWatch(
-            store, self.bus, self.health, upstreams.variables, lambda: self.catalog, self.clock
+            incidents=Incidents(store.load_incidents()),
+            write=store.save_incidents,
+            bus=self.bus,
+            books=store.books,
+            health=self.health,
+            variables=upstreams.variables,
+            catalog=lambda: self.catalog,
+            trouble=lambda: store.books.disk_errors.text,
+            clock=self.clock,
         )
         live.on_tick = self.incident_watch.refresh
         self.pipeline = Pipeline(
             books=store.books,
             catalog=lambda: self.catalog,
-            passes=self.passes,
             attempts=attempts,
             live=live,
             answers=self.answers,

@@ -34,6 +34,7 @@ from gateway.domain.incidents import (
     PAUSED_STATES,
     STORE,
     Condition,
+    Incident,
     Incidents,
     spent_share,
     spent_text,
@@ -42,25 +43,28 @@ from gateway.domain.money import dollars
 from gateway.domain.text import plain
 from gateway.domain.units import DAY_MS, Millis
 from gateway.domain.views import BudgetView, call_view
-from gateway.store.store import Store
 from gateway.upstream.credentials import ChannelVariables
 
 _log = logging.getLogger("tollkeeper")
 
 
-@dataclass(eq=False)
+@dataclass(kw_only=True, eq=False)
 class IncidentWatch:
     """Finds the current incidents."""
 
-    store: Store
+    incidents: Incidents
+    write: Callable[[Sequence[Incident]], None]
+    """Writes the incidents, oldest first."""
     bus: EventBus
+    books: MoneyBooks
     health: ChannelHealth
     variables: ChannelVariables
     catalog: Callable[[], Catalog]
+    trouble: Callable[[], str]
+    """Returns what is wrong with the store; empty if nothing is."""
     clock: Clock
 
     def __post_init__(self) -> None:
-        self.incidents, self._books = Incidents(self.store.load_incidents()), self.store.books
         self.serving = False
         """Set once the public port listens. Before, as in a command, the environment may differ from the calls'."""
         self._saved = (self.incidents.copies(), self.clock.mono())
@@ -80,7 +84,7 @@ class IncidentWatch:
             self._report_price_gap(record, now)
         channels = [channel for channel in self.catalog().registry.channels.values() if channel.enabled]
         conditions = [*budgets, *self._unset(channels), *self._channel_conditions(channels)]
-        if trouble := self._books.disk_errors.text:
+        if trouble := self.trouble():
             conditions.append(Condition(channel=STORE, reason=trouble))
         for warning in incidents.update(conditions, set(self._failing(channels)), now):
             _log.warning("%s: %s", warning.budget, warning.reason)
@@ -108,12 +112,12 @@ class IncidentWatch:
     def save(self) -> None:
         """Write the incidents if they changed."""
         if self.incidents.changed_since(self._saved[0]):
-            self.store.save_incidents(self.incidents.newest()[::-1])
+            self.write(self.incidents.newest()[::-1])
             self._saved = (self.incidents.copies(), self.clock.mono())
 
     def _spent_budgets(self, refused: set[str], now: Millis) -> list[Condition]:
         """Returns the budgets that are nearly spent or too small. ``refused`` are the latest too small ones (ids)."""
-        spent = self._books.spent(ACCOUNT, Millis(0))
+        spent = self.books.spent(ACCOUNT, Millis(0))
         registry = self.catalog().registry
         names = {str(channel.id): channel.name for channel in registry.channels.values()}
         too_small: dict[str, tuple[Millis, BudgetView]] = {}
@@ -137,7 +141,7 @@ class IncidentWatch:
     def _budgets(self, now: Millis) -> Iterator[tuple[str, str, BudgetView]]:
         """Yields the id, the name and the use of each budget."""
         for scope, owner, budgets in self._owners(now):
-            for view in budget_use(self._books, scope, budgets, now):
+            for view in budget_use(self.books, scope, budgets, now):
                 yield budget_id(view.window, *scope), budget_name(view.window, owner), view
 
     def _owners(self, now: Millis) -> Iterator[tuple[Scope, str, Sequence[Budget]]]:

@@ -55,7 +55,6 @@ class Pipeline:
 
     books: Books
     catalog: Callable[[], Catalog]
-    passes: RecentItems[TokenId]
     attempts: Attempts
     live: LiveCalls
     answers: AnswerMemory
@@ -64,6 +63,8 @@ class Pipeline:
         attempts = self.attempts
         self.bus, self.clock, self.worker = attempts.progress.bus, attempts.clock, attempts.preparer.worker
         self.limiter, self.meter = attempts.channel_limits.limiter, Meter()
+        self.passes = RecentItems[TokenId](self.clock.mono, keep_s=60.0, limit=1000)
+        """The tokens of keys that work for a minute, for calls of the owner as a token, by the keys' digests."""
         self.refusals = Refusals(
             self.books.record_refusal,
             self.bus,

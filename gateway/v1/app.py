@@ -97,7 +97,7 @@ class PublicApp:
             return keys[0] if keys else ""
         engine = self._engine
         other = "" if self._keyless else keys[0]  # programs send whatever their SDK insists on
-        return next((key for key in keys if token_of(key, engine.catalog, engine.passes)), other)
+        return next((key for key in keys if token_of(key, engine.catalog, engine.pipeline.passes)), other)
 
     def _keyless_token(self, request: web.BaseRequest, path: str) -> str:
         """Returns the name of the token that pays for a request without a key; empty if the request needs a key.
@@ -141,7 +141,7 @@ class PublicApp:
         engine, token = self._engine, None
         with suppress(GatewayError):
             key_was_read = origin.key or error.code not in ("unknown_url", "method_not_allowed")
-            token = token_of(origin.key if key_was_read else self._key(request), engine.catalog, engine.passes)
+            token = token_of(origin.key if key_was_read else self._key(request), engine.catalog, engine.pipeline.passes)
         request_line = request_text(request.method, origin.path)
         engine.pipeline.refuse(msgspec.structs.replace(origin, request=request_line), error, token)
 

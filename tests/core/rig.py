@@ -24,7 +24,6 @@ from gateway.core.pipeline import Pipeline
 from gateway.core.preparation import Preparer, Worker
 from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
-from gateway.core.recent_items import RecentItems
 from gateway.core.retry import RetryBudget
 from gateway.core.tasks import Tasks
 from gateway.domain.account import Account, Grant
@@ -66,7 +65,6 @@ class Rig:
         self.pipeline = Pipeline(
             books=self.books,
             catalog=lambda: self.catalog,
-            passes=RecentItems(clock.mono, keep_s=60.0, limit=100),
             attempts=self._attempts(clock),
             live=self.live,
             answers=self.answers,
