@@ -208,7 +208,8 @@ def _pi(target: AppTarget) -> Setup:
         key_part(target),
         Snippet(place="then start it with", text=f"pi --model {word(model)}"),
     )
-    extension = f'export default (pi) => pi.registerProvider("tollkeeper", {json_text(provider)});\n'
+    fields = f"...{json_text(provider)}, apiKey: process.env.{KEY_VARIABLE}"  # pi 0.74, for Node.js 20, lacks "$NAME"
+    extension = f'export default (pi) => pi.registerProvider("tollkeeper", {{{fields}}});\n'
     launch = Launch(
         defaults={"PI_TELEMETRY": "0"},
         files={"tollkeeper.js": extension},
@@ -279,17 +280,15 @@ def _crush(target: AppTarget) -> Setup:
     provider = {"name": "Tollkeeper", **endpoint, "models": models}
     default = {"provider": "tollkeeper", "model": target.model}
     defaults = {"large": default, "small": default}
-    text = json_text(
-        {"$schema": "https://charm.land/crush.json", "models": defaults, "providers": {"tollkeeper": provider}}
-    )
+    settings = {"$schema": "https://charm.land/crush.json", "models": defaults, "providers": {"tollkeeper": provider}}
     place = r"~/.config/crush/crush.json (Windows: %LOCALAPPDATA%\crush\crush.json)"
     launch = Launch(
         # the folder of its state, in which it keeps the model that was last chosen, wins over the user's settings
         variables={"CRUSH_GLOBAL_DATA": FOLDER},
         defaults={"CRUSH_DISABLE_METRICS": "1"},
-        files={"crush.json": text},
+        files={"crush.json": json_text(settings)},
     )
-    return Setup((file_part(place, text), key_part(target)), launch)
+    return Setup((file_part(place, json_text(settings)), key_part(target)), launch)
 
 
 def _goose(target: AppTarget) -> Setup:

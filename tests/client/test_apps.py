@@ -186,6 +186,11 @@ def test_programs_are_started_without_reports_to_their_vendors() -> None:
     assert launches["mistral-vibe"].variables["VIBE_ENABLE_TELEMETRY"] == "false"
 
 
+def test_pi_reads_its_key_from_the_environment_whatever_its_version_takes_for_a_variable() -> None:
+    extension = APPS["pi"].launch_for(TARGET, Path()).files["tollkeeper.js"]
+    assert extension.endswith(", apiKey: process.env.TOLLKEEPER_TOKEN});\n")
+
+
 def test_kilo_gets_the_settings_of_opencode_under_its_own_name() -> None:
     kilo, opencode = (APPS[name].launch_for(TARGET, Path()).variables for name in ("kilo", "opencode"))
     settings = msgspec.json.decode(opencode["OPENCODE_CONFIG_CONTENT"])
