@@ -37,8 +37,6 @@ from gateway.domain.views import (
 PROBE_S = 180.0
 """How long a request that contacts an upstream may take, in seconds: a model may be slow."""
 
-_SUM_PARAMETERS = frozenset({"by", "since", "until", "step", "percentiles"})
-"""Parameters of sums that are not filters of calls."""
 Done = dict[str, str]
 """The answer to a request that has no other result."""
 
@@ -182,6 +180,12 @@ class ControlClient(Caller):
     """Returns ``limit`` ended calls from number ``at`` down. The oldest is number 1, the newest ``status.records``."""
     cancel = ask("POST", "/calls/{}/cancel", Done)
     """Cancels a running call. Raises NotFound if it is not running."""
+    summary = ask("GET", "/usage", Summary, timeout_s=600.0)
+    """Returns sums ``by`` token, model, ``token|model``, channel, group, app or api, ``since`` to ``until``.
+
+    With ``step``, which is hour, day or month, calls are also summed up over time; with ``percentiles``, also of the
+    durations. Other parameters are the filters of ``calls``: only matching calls are summed up, which takes long.
+    """
     incidents = ask("GET", "/incidents", list[Incident], "channel")
     """Returns incidents, newest first; if channels are named, only theirs."""
     verify = ask("GET", "/verify", Verdict, timeout_s=600.0)
@@ -207,13 +211,3 @@ class ControlClient(Caller):
                 except (msgspec.DecodeError, UnicodeDecodeError) as exc:
                     raise InternalError(f"an event cannot be decoded ({exc})", code="version_mismatch") from exc
                 yield event
-
-    async def summary(self, **parameters: object) -> Summary:
-        """Returns sums ``by`` token, model, ``token|model``, channel, group, app or api, ``since`` to ``until``.
-
-        With ``step``, which is hour, day or month, calls are also summed up over time; with ``percentiles``, also of
-        the durations. Other parameters are the filters of ``calls``: only matching calls are summed up.
-        """
-        filters = [value for name, value in parameters.items() if name not in _SUM_PARAMETERS]
-        timeout_s = 600.0 if any(filters) else 0  # reading millions of records takes long
-        return await self.request("GET", f"/usage{query_text(parameters)}", Summary, timeout_s=timeout_s)
