@@ -81,10 +81,8 @@ def _codex(target: AppTarget) -> Setup:
     settings = {"model": quote(target.model), "model_provider": '"tollkeeper"'}
     if context := target.models.get(target.model):
         settings["model_context_window"] = str(context)
-    table = [f"{name} = {value}" for name, value in provider.items()]
-    text = "\n".join(
-        [*(f"{name} = {value}" for name, value in settings.items()), "", "[model_providers.tollkeeper]", *table]
-    )
+    top, table = ("\n".join(f"{name} = {value}" for name, value in part.items()) for part in (settings, provider))
+    text = f"{top}\n\n[model_providers.tollkeeper]\n{table}"
     settings |= {f"model_providers.tollkeeper.{name}": value for name, value in provider.items()}
     settings["analytics.enabled"] = "false"
     arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import click
@@ -213,7 +213,6 @@ async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | N
 
 async def _fetch_record(client: ControlClient, call_id: str) -> CallView | None:
     """Returns the record of the call; None if it has none, or if the server has stopped in the meantime."""
-    try:
+    with suppress(NotFound, InternalError, Unavailable):
         return await client.call(call_id) if call_id else None
-    except (NotFound, InternalError, Unavailable):
-        return None
+    return None

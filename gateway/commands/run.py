@@ -232,10 +232,9 @@ def _temporary_token(body: dict[str, Any], *, extended: bool) -> Iterator[NewTok
 
 def _has_called(created: NewToken) -> bool:
     """Returns whether the program made a call; True if the server cannot tell."""
-    try:
+    with suppress(GatewayError, Quit):
         return bool(run(lambda client: client.calls(token=created.token.id, limit=1), running=True).calls)
-    except (GatewayError, Quit):
-        return True
+    return True
 
 
 async def _end_token(client: ControlClient, token: TokenView) -> str:

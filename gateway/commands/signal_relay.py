@@ -88,7 +88,6 @@ def _wait(child: subprocess.Popen[bytes]) -> int:
 
 def _is_in_foreground() -> bool:
     """Returns whether the terminal sends signals from the keyboard to our process group, which includes the program."""
-    try:
+    with suppress(OSError):
         return os.name == "nt" or os.tcgetpgrp(sys.__stdin__.fileno() if sys.__stdin__ else 0) == os.getpgrp()
-    except OSError:
-        return False
+    return False
