@@ -19,6 +19,8 @@ class ConsoleApp(KeyQueueApp[ExitStatus]):
     """The console without its start, the events of its server and its global actions."""
 
     session: ConsoleSession
+    page: AnyPage
+    """The open page."""
     feed: ConsoleFeed
     colour: bool
     """Whether colours are used. False if NO_COLOR is set; then there is only one theme."""
@@ -29,10 +31,6 @@ class ConsoleApp(KeyQueueApp[ExitStatus]):
     _drawn = (-1, -1)
     """The board's version and the time when header and page were last drawn."""
 
-    @property
-    def page(self) -> AnyPage:
-        return self.query_one(f"ContentSwitcher > #{self.query_one(ContentSwitcher).current}", ConsolePage)
-
     async def action_page(self, page: str) -> None:
         """Open a page, and create it if it was never open."""
         switcher = self.query_one(ContentSwitcher)
@@ -40,6 +38,7 @@ class ConsoleApp(KeyQueueApp[ExitStatus]):
             new_page: AnyPage = page_class(page)
             await switcher.mount(new_page(self.session))
         switcher.current = self.session.state.page = page
+        self.page = switcher.get_child_by_id(page)
         self.query_one(Header).page = page
         footer = self.query_one(Footer)
         footer.actions = available_actions(self.page, self.session.keymap)

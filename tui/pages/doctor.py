@@ -48,6 +48,11 @@ class DoctorPage(ConsolePage):
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
+        defaults = {"token": "the last one used; tab, then type to choose another", "model": "the first one visible"}
+        self._inputs = [
+            ChoiceInput("", (), only=True, many=False, placeholder=default, id=name)
+            for name, default in defaults.items()
+        ]
         self._steps: list[Step] = []
         self._began: int | None = None
         """When the checks started; None while none run."""
@@ -59,8 +64,8 @@ class DoctorPage(ConsolePage):
     def compose(self) -> ComposeResult:
         intro = content(("Finds the first thing that stops calls from working, and says how to fix it.", "dim"))
         yield Static(intro, classes="lead whole")
-        yield _name_row("token", "the last one used; tab, then type to choose another")
-        yield _name_row("model", "the first one visible")
+        for field in self._inputs:
+            yield Horizontal(Static(field.id or ""), Vertical(field, field.choices), classes="asked")
         yield TextBlock()
 
     action_leave_field = ConsolePage.take_focus
@@ -70,8 +75,8 @@ class DoctorPage(ConsolePage):
         names = ([token.name for token in board.tokens], [model.name for model in board.models])
         if names != self._names:
             self._names = names
-            for id_, suggested in zip(("token", "model"), names, strict=True):
-                self.query_one(f"#{id_}", ChoiceInput).offer([Suggestion(name) for name in sorted(suggested)])
+            for field, suggested in zip(self._inputs, names, strict=True):
+                field.offer([Suggestion(name) for name in sorted(suggested)])
         self.draw()
 
     def draw(self) -> None:
@@ -106,7 +111,7 @@ class DoctorPage(ConsolePage):
 
     def subject(self) -> tuple[str, str]:
         """Returns the names of the token and the model to check; an empty one is chosen by the checks."""
-        token, model = (self.query_one(f"#{id_}", ChoiceInput).value.strip() for id_ in ("token", "model"))
+        token, model = (field.value.strip() for field in self._inputs)
         return token, model
 
     def examine(self) -> None:
@@ -159,8 +164,3 @@ class DoctorPage(ConsolePage):
         elif "warning" in results:
             verdict, tone = f"calls work; {glyphs.WARNING} is a separate problem", "ok"
         return content((f" {verdict}", tone), (f"   {fmt.duration(self._duration)}", "dim"))
-
-
-def _name_row(label: str, default: str) -> Horizontal:
-    field = ChoiceInput("", (), only=True, many=False, placeholder=default, id=label)
-    return Horizontal(Static(label), Vertical(field, field.choices), classes="asked")

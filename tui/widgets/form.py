@@ -243,16 +243,19 @@ class FormFields(VerticalScroll, inherit_bindings=False):
         super().__init__(classes="fields", can_focus=False)
         width = min(LABEL_WIDTH, max(len(field.label) for field in fields) + 2)
         self.rows = {field.id: FormRow(field, width) for field in fields}
+        self.folded_rows = [row for row in self.rows.values() if row.field.advanced]
+        self._fold = Fold([row.field.label.partition(",")[0] for row in self.folded_rows])
+        self.advanced = Vertical(classes="advanced")
         _keep_closed(self.rows[fields[0].id].input)  # its list would hide the other fields
 
     def compose(self) -> ComposeResult:
         yield from (row for row in self.rows.values() if not row.field.advanced)
-        if folded := self._advanced_rows():
-            yield Fold([row.field.label.partition(",")[0] for row in folded])
-            yield Vertical(classes="advanced")
+        if self.folded_rows:
+            yield self._fold
+            yield self.advanced
 
     async def on_mount(self) -> None:
-        await self.unfold(is_open=any(row.field.value != row.field.default for row in self._advanced_rows()))
+        await self.unfold(is_open=any(row.field.value != row.field.default for row in self.folded_rows))
 
     def scroll_to_region(self, region: Region, **options: Any) -> Offset:
         """Scroll at once: the input's row is scrolled into view next, and an animation would undo that."""
@@ -269,20 +272,15 @@ class FormFields(VerticalScroll, inherit_bindings=False):
         return texts | hidden
 
     async def unfold(self, *, is_open: bool) -> None:
-        for fold in self.query(Fold):
-            part = self.query_one(".advanced")
-            if is_open and not part.children:
-                await part.mount_all(self._advanced_rows())
-            fold.is_open = part.display = is_open
+        if is_open and not self.advanced.children:
+            await self.advanced.mount_all(self.folded_rows)
+        self._fold.is_open = self.advanced.display = is_open
 
     async def go_to(self, field: str) -> None:
         """Focus a field, and unfold the advanced part if the field is in it."""
         if self.rows[field].field.advanced:
             await self.unfold(is_open=True)
         self.rows[field].input.focus()
-
-    def _advanced_rows(self) -> list[FormRow]:
-        return [row for row in self.rows.values() if row.field.advanced]
 
 
 NO_SERVER = (
@@ -306,28 +304,22 @@ class Form(DialogScreen[Any]):
     ]
 
     def __init__(self, plan: FormPlan) -> None:
-        super().__init__()
         self.plan = plan
         self.needs_server = plan.needs_server
         self.fields = FormFields(plan.fields)
+        self._line = Static(classes="preview")
+        self._command_line = Static(classes="command")
         self._shows_all_errors = False
         """Set by the first attempt to save."""
         self._wrong_ids: list[str] = []
         self._is_saving = False
-
-    def compose(self) -> ComposeResult:
-        with Dialog(self.plan.title, classes="big form"):
-            if self.plan.intro:
-                yield Static(Content(safe_lines(self.plan.intro)), classes="intro")
-            yield self.fields
-            yield Static(classes="preview")
-            yield Static(classes="command")
-            with Horizontal(classes="buttons"):
-                yield Button("Cancel", id="leave", compact=True)
-                if self.plan.back:
-                    yield Button("Back (pgup)", id="back", compact=True)
-                yield Button(Content(safe(self.plan.verb)), id="save", variant="primary", compact=True)
-                yield Button("Copy command", id="copy", compact=True)
+        intro = [Static(Content(safe_lines(plan.intro)), classes="intro")] if plan.intro else []
+        buttons = [Button("Cancel", id="leave", compact=True)]
+        buttons += [Button("Back (pgup)", id="back", compact=True)] if plan.back else []
+        buttons += [Button(Content(safe(plan.verb)), id="save", variant="primary", compact=True)]
+        buttons += [Button("Copy command", id="copy", compact=True)]
+        parts = [*intro, self.fields, self._line, self._command_line, Horizontal(*buttons, classes="buttons")]
+        super().__init__(Dialog(plan.title, *parts, classes="big form"))
 
     def on_mount(self) -> None:
         self.check()
@@ -353,7 +345,7 @@ class Form(DialogScreen[Any]):
         self._show_line(safe_lines(self.plan.preview(values)) if not self._wrong_ids else "")
         command = self._command()
         self.query("#copy, .command").set_class(not command, "-none")
-        self.query_one(".command", Static).update(content((f"$ {safe(command)}" if command else "", "dim")))
+        self._command_line.update(content((f"$ {safe(command)}" if command else "", "dim")))
         return None if self._wrong_ids else values
 
     async def on_button_pressed(self, event: Button.Pressed) -> None:
@@ -392,9 +384,9 @@ class Form(DialogScreen[Any]):
 
     async def action_fold(self) -> None:
         """Open the advanced part and go to its first field, unless the current one is wrong; or close and leave it."""
-        if not self.query(Fold):
+        part = self.fields.advanced
+        if not self.fields.folded_rows:
             return
-        part = self.query_one(".advanced")
         had_focus = self.focused is not None and part in self.focused.ancestors
         was_folded = not part.display
         await self.fields.unfold(is_open=was_folded)
@@ -443,9 +435,8 @@ class Form(DialogScreen[Any]):
 
     def _show_line(self, text: str, tone: str = "live") -> None:
         """Show a text below the fields: the preview, progress, or an error."""
-        preview = self.query_one(".preview", Static)
-        preview.set_class(not text, "-none")
-        preview.update(content((text, tone)))
+        self._line.set_class(not text, "-none")
+        self._line.update(content((text, tone)))
 
     def _command(self) -> str:
         rows, texts = self.fields.rows, self.fields.texts()

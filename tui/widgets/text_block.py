@@ -4,7 +4,6 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -35,13 +34,11 @@ class TextBlock(VerticalScroll):
     ]
 
     def __init__(self, *, classes: str = "") -> None:
-        super().__init__(classes=classes)
+        self._text = Static()
+        super().__init__(self._text, classes=classes)
         self._draw: Draw = lambda _: Content("")
         self._subject: Hashable = None
         self._shown = Content("")
-
-    def compose(self) -> ComposeResult:
-        yield Static()
 
     def show(self, draw: Draw, subject: Hashable = None) -> None:
         """Show this text from now on. It starts at the top if ``subject`` differs from the one before."""
@@ -56,7 +53,7 @@ class TextBlock(VerticalScroll):
             text = self._draw(width)
             if not text.is_same(self._shown):  # an update lays out the whole screen
                 self._shown = text
-                self.query_one(Static).update(text)
+                self._text.update(text)
 
     on_resize = redraw
 
