@@ -1,5 +1,6 @@
 """Control: the client of the control surface, for the console and the commands. Most methods are made by ``ask``."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 
@@ -11,7 +12,7 @@ from gateway.domain.account import Grant
 from gateway.domain.channel import Check
 from gateway.domain.config_views import ExportView, ImportView
 from gateway.domain.diagnosis import Checkup, Verdict, Why
-from gateway.domain.errors import GatewayError, InternalError
+from gateway.domain.errors import GatewayError, InternalError, Unavailable
 from gateway.domain.events import AnyEvent
 from gateway.domain.history import HistoryView, UndoView
 from gateway.domain.incidents import Incident
@@ -34,6 +35,8 @@ from gateway.domain.views import (
     TokenView,
 )
 
+SILENCE_S = 60.0
+"""The longest time between two events. The server sends one every 15 seconds, if only a heartbeat."""
 PROBE_S = 180.0
 """How long a request that contacts an upstream may take, in seconds: a model may be slow."""
 
@@ -197,7 +200,8 @@ class ControlClient(Caller):
     """Stops the server, which lets running calls finish first unless ``now`` is set. Returns at once."""
 
     async def events(self, recent: int = 200, **filters: object) -> AsyncGenerator[AnyEvent, None]:
-        """Yields a snapshot with ``recent`` calls, then events, until the server stops. Raises Unavailable.
+        """Yields a snapshot with ``recent`` calls, then events, until the server stops. Raises Unavailable, also if
+        nothing has arrived for ``SILENCE_S``: the process may be stopped by Ctrl-Z, or hang.
 
         ``filters`` are as in ``calls``: only ended calls that match are reported.
         """
@@ -205,9 +209,18 @@ class ControlClient(Caller):
         path = f"/events{query_text({'recent': recent, **filters})}"
         message = self.build_request("GET", path)
         async with exchange(self.endpoint, message) as stream, aclosing(stream.lines()) as lines:
-            async for line in lines:
+            while line := await _next_line(lines):
                 try:
                     event: AnyEvent = decoder.decode(line)
                 except (msgspec.DecodeError, UnicodeDecodeError) as exc:
                     raise InternalError(f"an event cannot be decoded ({exc})", code="version_mismatch") from exc
                 yield event
+
+
+async def _next_line(lines: AsyncGenerator[bytes, None]) -> bytes:
+    """Returns the next line; an empty one at the end."""
+    try:
+        async with asyncio.timeout(SILENCE_S):
+            return await anext(lines, b"")
+    except TimeoutError as exc:
+        raise Unavailable("the server does not answer; it may be suspended, or hang", code="server_slow") from exc

@@ -1,3 +1,4 @@
+import asyncio
 import inspect
 import subprocess
 import sys
@@ -6,10 +7,13 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.control.app import ROUTES
-from gateway.domain.errors import InternalError, NotFound
+from gateway.domain.errors import InternalError, NotFound, Unavailable
+from gateway.domain.events import Heartbeat
+from gateway.domain.units import Millis
 from gateway.runfile import Endpoint
-from tests.client.scripted import saying
+from tests.client.scripted import saying, talking
 from tests.control.conftest import Surface
+from tests.fakes.clock import skip
 
 
 async def test_every_route_has_its_method() -> None:
@@ -41,6 +45,26 @@ async def test_events_of_another_version_are_reported_as_such() -> None:
         with pytest.raises(InternalError) as caught:
             await anext(ControlClient(Endpoint(instance="x", secret="s", port=place.port)).events())
     assert caught.value.code == "version_mismatch"
+
+
+@pytest.mark.hasty(1.0)
+async def test_a_server_that_sends_nothing_any_more_is_reported() -> None:
+    """The real one sends a heartbeat every 15 seconds, unless it is suspended."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'HTTP/1.1 200 OK\r\n\r\n{"type":"beat","time_ms":1}\n')
+        await reader.read()
+
+    async with talking(talk) as place:
+        events = ControlClient(Endpoint(instance="x", secret="s", port=place.port)).events()
+        assert await anext(events) == Heartbeat(time_ms=Millis(1))
+        second = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0.1)
+        await skip(45.0)
+        assert not second.done()
+        await skip(16.0)
+        with pytest.raises(Unavailable, match="the server does not answer; it may be suspended, or hang"):
+            await second
 
 
 def test_the_client_of_the_control_surface_imports_nothing_slow() -> None:
