@@ -10,7 +10,7 @@ import msgspec
 from gateway.core.channel_effects import NO_EFFECTS, effects_of
 from gateway.core.group_policy import Offer, Rank, fallback_models, rank_offers
 from gateway.core.model_entry import ModelEntry, Route, scopes_of_only_channel
-from gateway.core.model_prices import channel_price
+from gateway.core.model_prices import channel_price, set_by_owner
 from gateway.core.rate_scopes import channel_scope
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.group import Group
@@ -145,9 +145,11 @@ def known_limit(channel: Channel, served: ServedModel) -> int | None:
 
 
 def priced_model(channel: Channel, served: ServedModel, prices: Mapping[str, Price]) -> ServedModel:
-    """Returns the model with its price at the channel, and its output limit, for which the context length may stand."""
+    """Returns the model with its price at the channel, and its output limit, for which the context length may stand.
+
+    What the upstream publishes does not count where the owner set a price for the channel.
+    """
     price = channel_price(channel, served, prices)
     limit = known_limit(channel, served) or served.context or (price.context if price is not None else None)
-    if price is served.price and limit == served.max_output:
-        return served
-    return msgspec.structs.replace(served, price=price, max_output=limit)
+    published = None if set_by_owner(served.price) else served.published
+    return msgspec.structs.replace(served, price=price, max_output=limit, published=published)

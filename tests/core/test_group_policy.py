@@ -98,6 +98,18 @@ def test_an_upstream_s_report_of_its_price_goes_first() -> None:
     assert House(Policy.CHEAPEST, up("a"), replace(up("b"), models=(published,)), prices=prices).order == ["b", "a"]
 
 
+@pytest.mark.parametrize(
+    ("source", "order"), [("manual", ["own", "b"]), ("like gpt", ["own", "b"]), ("list", ["b", "own"])]
+)
+def test_a_price_that_the_owner_set_for_a_channel_goes_before_what_its_upstream_publishes(
+    source: str, order: list[str]
+) -> None:
+    free = Price(model="m", input=Nanos(0), output=Nanos(0), source=source)
+    published = UpstreamPrices(input=Nanos(3 * DOLLAR), output=Nanos(3 * DOLLAR))
+    own = up("own", models=(ServedModel(name="m", price=free, published=published),))
+    assert House(Policy.CHEAPEST, own, up("b"), prices=(price("m", 2),)).order == order
+
+
 def test_equal_prices_go_by_priority_and_weight() -> None:
     house = House(Policy.CHEAPEST, up("a"), up("b", priority=1), up("c", priority=1), prices=(price("m", 2),))
     assert house.order == ["b", "c", "a"]
