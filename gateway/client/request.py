@@ -121,12 +121,11 @@ def segment(text: str) -> str:
 
 def query_text(parameters: Mapping[str, object]) -> str:
     """Returns the query of a URL, without what is None or empty; a tuple repeats its parameter. Raises BadRequest."""
-    values_by_name = {name: value if isinstance(value, tuple) else (value,) for name, value in parameters.items()}
     pairs = [
-        (name, str(value).lower() if isinstance(value, bool) else str(value))
-        for name, values in values_by_name.items()
-        for value in values
-        if value not in (None, "")
+        (name, str(item).lower() if isinstance(item, bool) else str(item))
+        for name, value in parameters.items()
+        for item in (value if isinstance(value, tuple) else (value,))
+        if item not in (None, "")
     ]
     try:
         return "?" + urlencode(pairs) if pairs else ""

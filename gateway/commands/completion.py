@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import click
@@ -69,15 +70,11 @@ class ShellLine(NamedTuple):
 def parse_line() -> ShellLine:
     """Returns the line that our script for bash passes on, parsed."""
     text, breaks = os.environ.get("COMP_LINE", ""), os.environ.get("COMP_WORDBREAKS", "")
-    lexer = shlex.shlex(f"{text}{CURSOR}", posix=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    words, quote = [], ""
-    try:
-        while (token := lexer.get_token()) is not None:
-            words.append(token)
-    except ValueError:  # a quotation mark is open: it is the lexer's state, and the lexer holds the unfinished word
-        words.append(lexer.token)
-        quote = str(getattr(lexer, "state", ""))
+    words = list[str]()
+    for quote in ("", "'", '"'):
+        with suppress(ValueError):  # another quotation mark is open at the cursor
+            words = shlex.split(f"{text}{CURSOR}{quote}")
+            break
     word = words.pop().removesuffix(CURSOR)
     is_quoted = quote != "" or not text.endswith(word)
     after_break = max((end for end, char in enumerate(word, start=1) if char in breaks), default=0)
