@@ -1,6 +1,6 @@
 """Formatting: texts for single values of the views, as tables and details show them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -147,32 +147,29 @@ async def no_models_reason(client: ControlClient, token: TokenView) -> str:
     return f"token '{name}' sees no models: {reason}"
 
 
-def price_notes(saved: SavedChannel) -> list[str]:
-    """Returns which prices a channel's new models got, how to change them, and which models have no price."""
-    notes = []
+def price_notes(saved: SavedChannel) -> Iterator[str]:
+    """Yields which prices a channel's new models got, how to change them, and which models have no price."""
     if saved.new_prices:
         some_prices = "; ".join(f"{view.model} {price(view)}" for view in saved.new_prices[:3])
         more = "; ..." if len(saved.new_prices) > 3 else ""
         sources = ", ".join(dict.fromkeys(source(view) for view in saved.new_prices))
-        notes.append(f"Prices of {count_text(len(saved.new_prices), 'model')} set from {sources}: {some_prices}{more}")
-        notes.append("Change one: tollkeeper price set MODEL; list all: tollkeeper price list; set none: --no-prices")
-    notes += unpriced_notes(saved.unpriced, refused=saved.refuses_unpriced)
+        yield f"Prices of {count_text(len(saved.new_prices), 'model')} set from {sources}: {some_prices}{more}"
+        yield "Change one: tollkeeper price set MODEL; list all: tollkeeper price list; set none: --no-prices"
+    yield from unpriced_notes(saved.unpriced, refused=saved.refuses_unpriced)
     if saved.unpriced and not saved.preset:
         command = f"tollkeeper channel edit {word(saved.name)} --preset VENDOR"
-        notes.append(f"If a vendor serves them: {command} (tollkeeper channel presets), then tollkeeper price import")
-    return notes
+        yield f"If a vendor serves them: {command} (tollkeeper channel presets), then tollkeeper price import"
 
 
-def unpriced_notes(names: Sequence[str], *, refused: bool) -> list[str]:
-    """Returns notes about models without a price; none for no names. ``refused``: whether their calls are refused."""
-    if not names:
-        return []
-    verb, them = ("has", "it") if len(names) == 1 else ("have", "them")
-    effect = f"calls of {them} are refused" if refused else f"counted, not charged, and no dollar budget stops {them}"
-    return [
-        f"note: {first_of(names, 3)} {verb} no price: {effect}",
-        f"Price one: tollkeeper price set {word(names[0])} --like OTHER, --free, or --input and --output",
-    ]
+def unpriced_notes(names: Sequence[str], *, refused: bool) -> Iterator[str]:
+    """Yields notes about models without a price. ``refused``: whether their calls are refused."""
+    if names:
+        verb, them = ("has", "it") if len(names) == 1 else ("have", "them")
+        effect = f"counted, not charged, and no dollar budget stops {them}"
+        if refused:
+            effect = f"calls of {them} are refused"
+        yield f"note: {first_of(names, 3)} {verb} no price: {effect}"
+        yield f"Price one: tollkeeper price set {word(names[0])} --like OTHER, --free, or --input and --output"
 
 
 def status(call: CallView) -> str:

@@ -64,15 +64,14 @@ def _no_prices_reason(channels: Sequence[ChannelView], models: Sequence[str] | N
     )
 
 
-def _summary(proposals: list[PriceProposal], *, dry_run: bool, accept: bool) -> list[str]:
+def _summary(proposals: Sequence[PriceProposal], *, dry_run: bool, accept: bool) -> Iterator[str]:
     changes = [p for p in proposals if p.differs and not p.kept]
     guarded = 0 if accept else sum(bool(p.guard) for p in changes)
-    lines = [f"{'would import' if dry_run else 'imported'}: {count_text(len(changes) - guarded, 'price')}"]
+    yield f"{'would import' if dry_run else 'imported'}: {count_text(len(changes) - guarded, 'price')}"
     if guarded:
-        lines.append(f"not imported: {count_text(guarded, 'price')}; see the notes (--accept imports them too)")
+        yield f"not imported: {count_text(guarded, 'price')}; see the notes (--accept imports them too)"
     if any(p.listed.stale for p in proposals):
-        lines.append("note: the price list is old; a newer version of tollkeeper has a newer list")
-    return lines
+        yield "note: the price list is old; a newer version of tollkeeper has a newer list"
 
 
 COLUMNS = [

@@ -5,7 +5,7 @@ Fetching is free of charge. The last good list is kept, so its models stay offer
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 import msgspec
@@ -131,17 +131,15 @@ async def refresh_due(engine: Engine) -> None:
             group.create_task(_try_refresh(edits, channel))
 
 
-def channels_due(registry: Registry, now: Millis) -> list[Channel]:
-    """Returns the channels with patterns whose list is old, or whose last fetch failed some time ago."""
+def channels_due(registry: Registry, now: Millis) -> Iterator[Channel]:
+    """Yields the channels with patterns whose list is old, or whose last fetch failed some time ago."""
     interval = registry.settings.refresh_models_h * HOUR_MS
-    channels = []
     for channel in registry.channels.values():
         listed = registry.lists.get(channel.id)
         if not interval or not channel.enabled or not channel.patterns or not channel.dialect.info.lists_models:
             continue
         if listed is None or now >= max(listed.time + interval, listed.tried + RETRY_MS if listed.error else 0):
-            channels.append(channel)
-    return channels
+            yield channel
 
 
 def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView:

@@ -1,7 +1,7 @@
 """Usage: sums over calls, for the owner's tables and charts, computed in a thread because a long history takes time."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
 from aiohttp import web
@@ -90,24 +90,22 @@ def _summary(edits: ConfigEdits, params: Mapping[str, Any], filters: Query | Non
         by=by,
         total=_row("", "", sums.total, whole),
         rows=sorted(rows, key=lambda row: (-row.cost_nanos, -row.calls, row.name)),
-        series=_series(sums, names, table, by),
+        series=[*_series(sums, names, table, by)],
         first_ms=sums.first,
         incomplete=filters is not None and has_deleted(calls, filters.since or 0),
     )
 
 
-def _series(sums: Sums, names: Mapping[str, str], table: LatencyTable, by: str) -> list[Point]:
-    """Returns the sums over time of each value, or of all calls if they are not summed ``by`` anything."""
+def _series(sums: Sums, names: Mapping[str, str], table: LatencyTable, by: str) -> Iterator[Point]:
+    """Yields the sums over time of each value, or of all calls if they are not summed ``by`` anything."""
     points: dict[tuple[int, str], list[str]] = {}
     for value, cells in sums.table.items():
         for start in cells:
             points.setdefault((start, value if by else ""), []).append(value)
-    series = []
     for (start, key), values in sorted(points.items()):
         latencies = (table[value][start] for value in values if start in table.get(value, {}))
         row = _row(key, names.get(key, key), total(sums.table[value][start] for value in values), latencies)
-        series.append(Point(start_ms=Millis(start), key=key, row=row))
-    return series
+        yield Point(start_ms=Millis(start), key=key, row=row)
 
 
 def _names(calls: CallLog, registry: Registry, by: str, ids: Iterable[str]) -> dict[str, str]:

@@ -288,7 +288,7 @@ async def test_a_failed_first_list_is_waited_for(gateway: Gateway, provider: Pro
     provider.on("/v1/models", fail(500))
     gateway.channel(provider.base_url, name="live", patterns=("*",))
     await refresh_due(gateway.engine)
-    assert channels_due(gateway.engine.catalog.registry, gateway.engine.now()) == []
+    assert [*channels_due(gateway.engine.catalog.registry, gateway.engine.now())] == []
     assert (await owner.channel("live")).list_error
     assert (await owner.channel("live")).listed_ms is None
     with pytest.raises(UpstreamError):
@@ -335,9 +335,9 @@ def test_channels_are_due(more: dict[str, Any], listed: dict[str, Any] | None, a
     channel = msgspec.structs.replace(LIVE, **more)
     there = {} if listed is None else {channel.id: UpstreamModels(channel=channel.id, **listed)}
     registry = msgspec.structs.replace(kit.registry(channel), lists=there)
-    assert channels_due(registry, NOW) == ([channel] if asked else [])
+    assert [*channels_due(registry, NOW)] == ([channel] if asked else [])
     never = msgspec.structs.replace(registry, settings=Settings(refresh_models_h=0))
-    assert channels_due(never, NOW) == []
+    assert [*channels_due(never, NOW)] == []
 
 
 async def test_all_that_is_due_is_fetched_and_a_dead_one_delays_no_other(gateway: Gateway, provider: Provider) -> None:
