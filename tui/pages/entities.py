@@ -163,10 +163,10 @@ def creating_verbs(create: Create) -> Mapping[str, Verb]:
     return {"new": lambda page: create(page, None), "duplicate": on_selected(create)}
 
 
-async def ask_new(page: AnyPage, form: EntityForm, add: Send, template: Any, progress_text: str = "") -> Any:
+async def ask_new(page: AnyPage, form: EntityForm, add: Send, template: Any, **more: Any) -> Any:
     """Show the form of a new entity. Returns the result of ``add`` for it."""
     title = f"New {page.noun}" + ("" if template is None else f" like {template.name}")
-    return await page.ask(Form(form.plan(title, add, verb="Create", progress_text=progress_text)))
+    return await page.ask(Form(form.plan(title, add, verb="Create", **more)))
 
 
 async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:

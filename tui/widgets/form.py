@@ -105,7 +105,7 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     intro: str = ""
     back: bool = False
     """Whether it can go back to a previous step."""
-    progress_text: str = ""
+    progress_text: str = "saving ..."
     """The text shown while ``save`` runs."""
     command: Callable[[Mapping[str, str]], str] = lambda _: ""
     """Returns the command for the texts, without ``tollkeeper`` and secrets. Raises BadRequest if they are invalid."""
@@ -370,7 +370,8 @@ class Form(DialogScreen[Any]):
 
         has_changes = any(row.changed and row.display for row in self.fields.rows.values())
         if self.plan.confirms and has_changes:
-            question = Confirm("Discard what you entered?", "Nothing has been saved.", "Discard", keep="Keep editing")
+            effect = "The server may still save it." if self._is_saving else "Nothing has been saved."
+            question = Confirm("Discard what you entered?", effect, "Discard", keep="Keep editing")
             self.app.push_screen(question, leave_if)
         else:
             await leave_if(confirmed=True)
@@ -412,8 +413,7 @@ class Form(DialogScreen[Any]):
             await self.fields.go_to(self._wrong_ids[0])
         elif not self._is_saving:
             self._is_saving = True
-            if self.plan.progress_text:
-                self._show_line(safe_lines(self.plan.progress_text))
+            self._show_line(safe_lines(self.plan.progress_text))
             self.run_worker(self._save(values), group="save", exit_on_error=True)
 
     async def _save(self, values: Values) -> None:

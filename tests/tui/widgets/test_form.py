@@ -92,8 +92,11 @@ async def test_a_save_that_ends_while_a_question_is_asked_closes_both() -> None:
         return "made"
 
     async with thing(save=save) as (app, pilot, _):
-        await pilot.press(*"box", "enter", "escape")
+        await pilot.press(*"box", "enter")
+        assert text_of(app, ".preview") == "saving ..."
+        await pilot.press("escape")
         assert isinstance(app.screen, Confirm)
+        assert text_of(app, ".inside Static") == "The server may still save it."
         may_end.set()
         await pilot.pause()
         await pilot.pause()
