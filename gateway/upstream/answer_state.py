@@ -83,12 +83,15 @@ class BlockSequence:
         if key == self._open or self._native:
             self._open = key
             self._events.append(event)
+            if self._held:
+                self._release()
         elif key[0] is BlockKind.TOOL_CALL and key in self._ended:
             return
-        else:
+        elif self._held or not self._may_end():
             self._hold(key, event, arguments)
-        if self._held:
-            self._release()
+        else:
+            self._open_block(key, arguments)
+            self._events.append(event)
 
     def end(self, key: BlockKey) -> None:
         """Mark a block as complete, because the upstream ended it."""
