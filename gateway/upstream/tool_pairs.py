@@ -29,19 +29,19 @@ class _Results:
         self._id_field = id_field
         self._empty = empty
         self._waiting: dict[str, deque[JsonObject]] = {}
-        self._ids = set[str]()
-        """The ids of the calls so far."""
+        self._ids = dict[str, int]()
+        """The ids of the calls so far, with the last number that was put at the end of each."""
         for result in results:
             self._waiting.setdefault(rawjson.text_at(result, id_field), deque()).append(result)
 
     def take(self, call: JsonObject, id_field: str = "id") -> tuple[JsonObject, JsonObject]:
         """Returns a call with an id that no other call has, and its result."""
         call_id = rawjson.text_at(call, id_field)
-        own_id, number = call_id, 0
+        own_id = call_id
         while not own_id or own_id in self._ids:
-            number += 1
-            own_id = f"{call_id or 'call'}_{number}"
-        self._ids.add(own_id)
+            self._ids[call_id] = self._ids.get(call_id, 0) + 1
+            own_id = f"{call_id or 'call'}_{self._ids[call_id]}"
+        self._ids[own_id] = 0
         waiting = self._waiting.get(call_id)
         result = waiting.popleft() if waiting else {}
         return {**call, id_field: own_id}, {**self._empty, **result, self._id_field: own_id}

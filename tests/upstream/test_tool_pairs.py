@@ -1,5 +1,6 @@
 """Calls and results that do not fit together are put in order where a server refuses them."""
 
+import time
 from typing import Any
 
 import pytest
@@ -92,3 +93,11 @@ def test_calls_among_items_get_their_outputs() -> None:
         *(_item(call, "a_1"), _item("custom_tool_call", "c")),
         *(_item(output, "a_1", **nothing), _item("custom_tool_call_output", "c", output="3")),
     ]
+
+
+def test_a_new_id_is_found_at_once_however_many_calls_have_the_same() -> None:
+    """The 10,000 calls of 1 MB took six seconds."""
+    began = time.process_time()
+    kept = with_rules([message for _ in range(10_000) for message in (_call("a"), _result("a"))], [PAIRS])
+    assert kept[-2:] == [_call("a_9999"), _result("a_9999")]
+    assert time.process_time() - began < 3
