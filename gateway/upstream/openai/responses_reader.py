@@ -128,8 +128,10 @@ class OutputReader(AnswerReader):
         """The ids of the items that ended; an empty one for an item without."""
         self._cited: dict[int, int] = {}
         """How many sources of an item came."""
-        self._comments: dict[int, str] = {}
-        """The beginnings of messages that are commentary."""
+        self._comments: set[int] = set()
+        """The messages that are commentary."""
+        self._comment = ""
+        """The beginning of their text."""
         self._other_ids: set[str] = set()
         """The ids of hosted tools' items. OpenRouter streams an advisor's words as texts of its item."""
         self._held: list[Piece] = []
@@ -214,7 +216,7 @@ class OutputReader(AnswerReader):
         elif id:
             self._other_ids.add(id)
         if rawjson.text_at(item.get("phase")) == "commentary":
-            self._comments.setdefault(number, "")
+            self._comments.add(number)
             self._has_phases = True
 
     def _say(self, piece: Piece) -> Iterator[AnswerPart]:
@@ -222,7 +224,7 @@ class OutputReader(AnswerReader):
         if piece.kind is not BlockKind.TEXT or not self._comments:
             yield piece
         elif piece.number in self._comments:
-            self._comments[piece.number] = (self._comments[piece.number] + rawjson.text(piece.piece))[:4096]
+            self._comment = (self._comment + rawjson.text(piece.piece))[: 64 << 10]
             yield piece
         else:
             self._held.append(piece)
@@ -231,10 +233,11 @@ class OutputReader(AnswerReader):
 
     def _release(self, *, is_end: bool) -> Iterator[AnswerPart]:
         """Yields the held pieces after a gap, unless they repeat the commentary: its start, or at the end all of it."""
-        held, comment = self._held, "".join(self._comments.values())
+        held, comment = self._held, self._comment
         is_repeated = self._repeated == comment if is_end else comment.startswith(self._repeated)
         if is_end or not is_repeated:
-            self._held, self._repeated, self._comments = [], "", {}
+            self._held, self._repeated = [], ""
+            self._comments, self._comment = set(), ""
         if held and not is_repeated:
             yield from [Piece(BlockKind.TEXT, _GAP, held[0].number)] if comment else ()
             yield from held
