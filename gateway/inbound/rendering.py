@@ -177,7 +177,6 @@ class RenderedStream(EventStream):
             native=renderer.native,
         )
         super().__init__(channel, reader, state)
-        self._order = order
         self._lost_medium = False
         """Whether the answer had a medium that this API has no place for."""
         self._has_content = False
@@ -300,7 +299,7 @@ class RenderedStream(EventStream):
     def _skip(self, event: SSEEvent) -> None:
         """Leave out an unreadable event. The stream fails if it has not begun, if it was the second, or if strict."""
         self.state.invalid_events += 1
-        if not self.state.began or self.state.invalid_events > 1 or self._order.strict_events:
+        if not self.state.began or self.state.invalid_events > 1 or self.state.order.strict_events:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
             self.failure = bad_response(self._channel, f"an event of the stream is not valid: {excerpt}")
 

@@ -59,14 +59,14 @@ class NativeChatStream(RenderedStream):
         edited = self._read_choices(body)
         if self.failure:
             raise AttemptFailed(self.failure)
-        if len(edited) > 1 and self._order.wants_one_choice:
+        if len(edited) > 1 and self.state.order.wants_one_choice:
             return None
         answer, sent = self._chat.chunk, rawjson.maybe_fields(body)
         if edited != rawjson.maybe_objects(sent.get("choices")):
             answer["choices"] = edited
         self._forget()
-        head = identity(answer, self.state.upstream_id, self._order, self._editor.whole_object)
-        edit_head(answer, self.state.reports, self.state.reported, head, self._order)
+        head = identity(answer, self.state.upstream_id, self.state.order, self._editor.whole_object)
+        edit_head(answer, self.state.reports, self.state.reported, head, self.state.order)
         return WholeAnswer(body=body if answer == sent else rawjson.encode(answer), state=self.state)
 
     def _read_body(self, body: bytes) -> bytes:
@@ -140,7 +140,7 @@ class NativeChatStream(RenderedStream):
             if self._editor.edit(choice, calls, has_content=choice.index in self._filled_choices)
         ]
         chunk.pop("usage", None)
-        if len(edited) > 1 and self._order.wants_one_choice:
+        if len(edited) > 1 and self.state.order.wants_one_choice:
             return [{**chunk, "choices": [each]} for each in edited]
         chunk["choices"] = edited
         return [chunk] if edited else []

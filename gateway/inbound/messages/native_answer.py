@@ -91,8 +91,6 @@ class MessageTap(NativeTap):
         self._has_start = False
         """Whether the beginning of the message came."""
         self._has_call = False
-        self._has_bare_text = False
-        """Whether the content of a whole answer was a text without a block."""
 
     @property
     def finish(self) -> str:
@@ -247,7 +245,9 @@ class MessageTap(NativeTap):
                 self._count(block)
                 self.tally.add(bytes(block.get("input", b"")).decode("utf-8", "replace"))
         edited = self._edit_message(message)
-        sent = body if edited == message and not self._has_bare_text else rawjson.encode(edited)
+        if rawjson.is_text(edited["content"]):
+            edited["content"] = rawjson.raw([{"type": "text", "text": edited["content"]}])
+        sent = body if edited == message else rawjson.encode(edited)
         return WholeAnswer(body=sent, state=self, render=lambda _: sent)
 
     def replay(self, body: bytes) -> bytes:
@@ -263,10 +263,7 @@ class MessageTap(NativeTap):
         if (failure := failure_in(self._channel, message)) is not None:
             raise AttemptFailed(failure)
         content = message.get("content", NULL)
-        if rawjson.is_text(content):
-            self._has_bare_text = True
-            message["content"] = rawjson.raw([{"type": "text", "text": content}])
-        elif not rawjson.is_list(content):
+        if not (rawjson.is_text(content) or rawjson.is_list(content)):
             raise ValueError("no content")
         id, word = (rawjson.text_at(message.get(name)) for name in ("id", "stop_reason"))
         self._has_call = word == "tool_use"

@@ -91,7 +91,6 @@ class ResponseRenderer(Renderer):
         self._open_kind: object = None
         """What the open item accepts: the kind of pieces, or the number of a tool call."""
         self._finish = ""
-        self._begun = False
         self._keep_alives = 0
         """The number of keep-alives since the last event of the answer."""
 
@@ -175,9 +174,8 @@ class ResponseRenderer(Renderer):
         }
 
     def _begin(self) -> bytes:
-        if self._begun:
+        if self._number:  # these two events have come
             return b""
-        self._begun = True
         response = {"response": rawjson.raw(self._response(IN_PROGRESS, ()))}
         return self._event("created", response) + self._event(IN_PROGRESS, response)
 

@@ -110,7 +110,6 @@ class Incoming:
     def __init__(self, reply: HttpReply, stream: AnswerStream, began: float) -> None:
         """``began``: when the request was sent. Until the first event, the head deadline counts from there."""
         self._reply = reply
-        self._timeouts = reply.channel.timeouts
         self._stream = stream
         self._events = self._stream.events
         self._comments = self._stream.comments
@@ -166,7 +165,7 @@ class Incoming:
 
     def next_deadline(self) -> tuple[float, float, str]:
         """Returns the time, the length in seconds and the name of the deadline that passes first if nothing comes."""
-        timeouts = self._timeouts
+        timeouts = self._reply.channel.timeouts
         name, seconds = ("idle", timeouts.idle) if self._events else ("first event", timeouts.head)
         silence = self._sign_at + seconds, seconds, name
         comments_only = self._event_at + timeouts.comments, timeouts.comments, "comments only"
