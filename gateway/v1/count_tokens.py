@@ -18,7 +18,7 @@ from gateway.core.admission import visible_entry, visible_name
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import BodyShare
-from gateway.core.model_entry import Route
+from gateway.core.model_entry import Route, answering_model
 from gateway.core.routing import NOTHING_TRIED, choose
 from gateway.domain import rawjson
 from gateway.domain.channel import Dialect
@@ -45,7 +45,7 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
         parse = partial(parse_messages_request, received, only_counts=True)
         parsed = await engine.worker.run(parse, large=is_large(body))
         name = visible_name(parsed.model, MESSAGES, token, engine.catalog)
-        entry = visible_entry(name, token, engine.catalog)
+        entry = answering_model(visible_entry(name, token, engine.catalog))
         # the route that a call would probably take: weights and limits are ignored
         route = choose(entry.routes, NOTHING_TRIED, engine.health, lambda _: 0).route
         if route is not None and route.channel.dialect is Dialect.ANTHROPIC:

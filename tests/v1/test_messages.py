@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from gateway.domain.channel import Dialect, Overrides, ServedModel
+from gateway.domain.group import Fallback
 from gateway.domain.limits import Limits
 from gateway.domain.units import MILLION, ChannelId, Nanos
 from tests.fakes.client import Answer, Client, read_answer
@@ -271,6 +272,12 @@ async def test_a_native_channel_counts(native: Gateway, provider: Provider) -> N
     assert (provider.last.path, provider.last.body) == ("/v1/messages/count_tokens?beta=true", dumps(body))
     assert provider.last.head.get("anthropic-beta") == "a-1,b-2"
     assert native.records == []
+
+
+async def test_the_model_that_answers_for_an_alias_counts(native: Gateway, provider: Provider) -> None:
+    native.group("default", fallbacks=(Fallback(model="best", to=("m",)),))
+    answer = await post(native, {**HELLO, "model": "best"}, path=PATH + "/count_tokens")
+    assert (answer.status, answer.json, provider.last.json["model"]) == (200, {"input_tokens": 42}, "m")
 
 
 @pytest.mark.parametrize("script", [fail(404), fail(500), fail(429), fail(401)])
