@@ -12,7 +12,6 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple
 
 from gateway.config import DEFAULT_HOST, Config
 from gateway.core.auth import new_call_id
@@ -37,70 +36,64 @@ CANCELLED_S = 0.05
 """Seconds for handlers that are cancelled after that."""
 
 
-class Port(NamedTuple):
-    """An open port, and its connections."""
-
-    acceptor: Acceptor
-    listener: Listener
-
-    async def end(self, idle: Awaitable[None]) -> None:
-        """Wait a moment for ``idle``, so that answers that are being sent become whole; then end all handlers."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_ANSWERS_S):
-                await idle
-        await self.listener.shutdown(CANCELLED_S)
-
-
-def open_port(engine: Engine, host: str, number: int, limits: ConnectionLimits, *, keyless: bool = False) -> Port:
+def open_port(engine: Engine, host: str, number: int, limits: ConnectionLimits, *, keyless: bool = False) -> Acceptor:
     """Open a port; number 0 means any free one. ``keyless``: see ``PublicApp``. Raises OSError."""
     app = PublicApp(engine, host, keyless=keyless)
     listener = Listener(app.handle, limits, lambda: new_call_id(engine.clock.wall()))
     acceptor = Acceptor(listening(host, number), listener)
     app.port = acceptor.port
     engine.tasks.spawn(acceptor.run(), f"accepting connections on port {acceptor.port}")
-    return Port(acceptor, listener)
+    return acceptor
 
 
-async def drain(engine: Engine, port: Port, limit_s: float, at_once: asyncio.Event) -> None:
+async def _end_handlers(acceptor: Acceptor, idle: Awaitable[None]) -> None:
+    """Wait a moment for ``idle``, so that answers that are being sent become whole; then end all handlers."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LAST_ANSWERS_S):
+            await idle
+    await acceptor.listener.shutdown(CANCELLED_S)
+
+
+async def drain(engine: Engine, acceptor: Acceptor, limit_s: float, at_once: asyncio.Event) -> None:
     """Close the public port. After ``limit_s`` seconds, or ``at_once``, end calls with an error. All are settled."""
     engine.refuse_calls()
-    port.acceptor.close()
+    acceptor.close()
     until = Millis(engine.now() + round(limit_s * 1000))
     engine.bus.publish(Stopping(until_ms=until, running=list(engine.store.books.running)))
     if limit_s and not at_once.is_set():
         async with asyncio.TaskGroup() as group:
-            waits = [group.create_task(_wait_until_idle(engine, port)), group.create_task(at_once.wait())]
+            waits = [group.create_task(_wait_until_idle(engine, acceptor)), group.create_task(at_once.wait())]
             await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
             for wait in waits:
                 wait.cancel()
     engine.live.cancel_all(Outcome.STOPPED)
-    await port.end(_wait_until_idle(engine, port))  # streams that are cut get their error event
+    await _end_handlers(acceptor, _wait_until_idle(engine, acceptor))  # streams that are cut get their error event
 
 
-async def _wait_until_idle(engine: Engine, port: Port) -> None:
+async def _wait_until_idle(engine: Engine, acceptor: Acceptor) -> None:
     """Wait until every answer is sent and no call runs. Some calls go on after their clients have left."""
-    await port.listener.close_connections()
+    await acceptor.listener.close_connections()
     await engine.live.empty.wait()
 
 
 @asynccontextmanager
-async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Port]:
+async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Acceptor]:
     """Open the public port for the block. Raises Conflict if it is in use, and BadRequest for an unknown host."""
     limits = ConnectionLimits(engine.settings, engine.files.clients)
     try:
-        port = open_port(engine, config.host, config.port, limits)
+        acceptor = open_port(engine, config.host, config.port, limits)
     except (UnicodeError, socket.gaierror) as error:
         msg = f"{config.host!a} is not an address of this machine; choose another with --host"
         raise BadRequest(msg, param="host") from error
     except OSError as error:
         raise _cannot_listen(config, error) from error
-    engine.address = own_address(config.host, port.acceptor.port)
+    engine.address = own_address(config.host, acceptor.port)
     engine.incident_watch.serving = True
     engine.open_connections = lambda: limits.open
     try:
-        yield port
+        yield acceptor
     finally:
-        await drain(engine, port, 0.0, asyncio.Event())
+        await drain(engine, acceptor, 0.0, asyncio.Event())
 
 
 def _cannot_listen(config: Config, error: OSError) -> Conflict:
@@ -154,11 +147,11 @@ def _ollama_number(engine: Engine) -> int:
 @asynccontextmanager
 async def _ollama_port(engine: Engine, number: int, limits: ConnectionLimits) -> AsyncIterator[None]:
     """Open the port with this number for the block, unless it is 0. The status says whether that was possible."""
-    port, place = None, f"{OLLAMA_HOST}:{number}"
+    acceptor, place = None, f"{OLLAMA_HOST}:{number}"
     engine.ollama_address = engine.ollama_error = ""
     if number:
         try:
-            port = open_port(engine, OLLAMA_HOST, number, limits, keyless=True)
+            acceptor = open_port(engine, OLLAMA_HOST, number, limits, keyless=True)
             engine.ollama_address = f"http://{place}"
         except OSError as error:
             engine.ollama_error = f"cannot listen on {place}: {error.strerror}; another program may use it"
@@ -167,6 +160,6 @@ async def _ollama_port(engine: Engine, number: int, limits: ConnectionLimits) ->
     try:
         yield
     finally:
-        if port is not None:
-            port.acceptor.close()
-            await port.end(port.listener.close_connections())
+        if acceptor is not None:
+            acceptor.close()
+            await _end_handlers(acceptor, acceptor.listener.close_connections())

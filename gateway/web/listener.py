@@ -113,7 +113,7 @@ class Acceptor:
 
     def __init__(self, sockets: list[socket.socket], listener: Listener) -> None:
         self._sockets = sockets
-        self._listener = listener
+        self.listener = listener
         self._loop = asyncio.get_running_loop()
         self._accepting: list[asyncio.Task[None]] = []
         self._lingering = 0
@@ -158,13 +158,13 @@ class Acceptor:
     def _admit(self, sock: socket.socket, peer: object, group: asyncio.TaskGroup) -> None:
         """Serve a new connection, or refuse it if it is one too many."""
         address = str(peer[0]) if isinstance(peer, tuple) else ""
-        if reason := self._listener.limits.enter(address):
+        if reason := self.listener.limits.enter(address):
             self._refuse(sock, reason, group)
         else:
             group.create_task(self._connect(sock, address))
 
     async def _connect(self, sock: socket.socket, address: str) -> None:
-        connection = self._listener.connection(address)
+        connection = self.listener.connection(address)
         try:
             await self._loop.connect_accepted_socket(lambda: connection, sock)
         except OSError:  # the client has already closed it
@@ -178,7 +178,7 @@ class Acceptor:
         """
         self._warn(f"connections are turned away: {reason}")
         with suppress(OSError):
-            sock.send(_refusal_bytes(reason, self._listener.new_id()))
+            sock.send(_refusal_bytes(reason, self.listener.new_id()))
             sock.shutdown(socket.SHUT_WR)
         if self._lingering < 32:  # they use the reserve of open files
             self._lingering += 1

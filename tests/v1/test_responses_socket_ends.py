@@ -15,9 +15,10 @@ from gateway.core.live_calls import CallDeadlines
 from gateway.core.memory import CHECK_S
 from gateway.domain.call import Outcome
 from gateway.domain.usage import UsageSource
-from gateway.v1.ports import Port, drain, open_public_port
+from gateway.v1.ports import drain, open_public_port
 from gateway.v1.responses_socket import IDLE_S, SocketClient
 from gateway.web import connection
+from gateway.web.listener import Acceptor
 from tests.fakes.audit import verify
 from tests.fakes.client import Client
 from tests.fakes.clock import skip
@@ -208,7 +209,7 @@ async def test_a_key_that_was_replaced_ends_the_connection(gateway: Gateway, pro
 
 
 @asynccontextmanager
-async def second_door(gateway: Gateway, tmp_path: Path) -> AsyncIterator[tuple[Port, Client]]:
+async def second_door(gateway: Gateway, tmp_path: Path) -> AsyncIterator[tuple[Acceptor, Client]]:
     """A port that a test can close, and a client of it."""
     async with open_public_port(gateway.engine, Config(home=tmp_path, host="127.0.0.1", port=0)) as door:
         port = int(gateway.engine.address.rpartition(":")[2].partition("/")[0])
