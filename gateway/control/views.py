@@ -3,7 +3,7 @@
 Keys, digests and header values are masked or left out here, so no view contains a secret.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
@@ -33,6 +33,8 @@ from gateway.store.rollup import Counts
 from gateway.upstream.request_rules import is_rule
 
 EntityView = TokenView | GroupView | ChannelView
+ModelOffers = dict[str, list[tuple[Channel, ServedModel]]]
+"""The channels that serve each model, in the order they are tried."""
 
 
 def account_view(engine: Engine) -> AccountView:
@@ -198,7 +200,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None, *,
 
     With ``token`` these are only the models that it sees, at the prices that it pays; with ``only``, one model.
     """
-    catalog, offers = engine.catalog, dict[str, list[tuple[Channel, ServedModel]]]()
+    catalog, offers = engine.catalog, ModelOffers()
     for channel in sorted(catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
         for model in channel.models:
             offers.setdefault(model.name, []).append((channel, model))
@@ -212,17 +214,8 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None, *,
     ]
 
 
-def _model_view(
-    engine: Engine,
-    name: str,
-    all_offers: Mapping[str, Sequence[tuple[Channel, ServedModel]]],
-    sums: Counts,
-    token: Token | None,
-) -> ModelView:
-    """Returns the view of a model. An alias has the channels and the price of the model that it stands for.
-
-    ``all_offers`` are the channels that serve each model, in the order they are tried.
-    """
+def _model_view(engine: Engine, name: str, all_offers: ModelOffers, sums: Counts, token: Token | None) -> ModelView:
+    """Returns the view of a model. An alias has the channels and the price of the model that it stands for."""
     catalog = engine.catalog
     groups = [group for group in sorted(catalog.registry.groups) if name in catalog.group_models(group)]
     visible = catalog.group_models(groups[0]) if groups else {}
