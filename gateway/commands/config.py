@@ -54,8 +54,7 @@ def export(file: str | None) -> None:
             confirm(f"{path} exists and has other content. Replace it?")
         _write_private(file, exported.text)
         notify(f"Configuration written to {file}.")
-    for note in exported.notes:
-        notify(f"note: {note}")
+    notify(*(f"note: {note}" for note in exported.notes))
 
 
 def _write_private(file: str, text: str) -> None:
@@ -174,8 +173,7 @@ def _report(result: ImportView) -> None:
         notify("Save these keys now: they are shown only this once.")
     elif wants_json():
         out_json(result)
-    for note in result.notes:
-        notify(f"note: {note}")
+    notify(*(f"note: {note}" for note in result.notes))
     if result.expiring.records and not result.applied:
         notify(f"note: with keep_days as in the file, {result.expiring.text} are deleted for good")
     changes = sum(difference.action != "kept" for difference in result.differences)

@@ -6,7 +6,7 @@ import click
 
 from gateway.commands.base import Command, Noun
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, now, yes_option
-from gateway.commands.output import ListColumn, limit_note, notify, out, out_json, out_list, out_view, wants_json
+from gateway.commands.output import ListColumn, json_text, limit_note, notify, out, out_list, out_view, wants_json
 from gateway.commands.session import run
 from gateway.domain.history import UndoView, undo_text
 from gateway.domain.human_values import local_time
@@ -116,8 +116,5 @@ def redo() -> None:
 
 
 def _print_revert(result: UndoView) -> None:
-    if wants_json():
-        out_json(result)
-        return
-    out(undo_text(result, now()))
+    out(json_text(result) if wants_json() else undo_text(result, now()))
     notify(*result.notes)

@@ -149,8 +149,7 @@ def list_prices(*, unpriced: bool) -> None:
         out_list([m for m in models if m.price is None], columns, empty=empty)
         return
     out_list(prices, COLUMNS, empty="no prices yet; see: tollkeeper price set --help")
-    for line in news_lines(news):
-        notify(f"note: {line}")
+    notify(*(f"note: {line}" for line in news_lines(news)))
 
 
 @price.command("show", examples=["tollkeeper price show gpt-4o"])
@@ -264,8 +263,7 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
         selected = [view for view in channels if channel in (None, view.name, view.preset)]
         empty += _no_prices_reason(selected, chosen.get("models"), channel)
     out_list(proposals, IMPORT_COLUMNS, empty=empty)
-    for line in _summary(proposals, dry_run=dry_run, accept=accept) if proposals else []:
-        notify(line)
+    notify(*(_summary(proposals, dry_run=dry_run, accept=accept) if proposals else ()))
 
 
 @price.command("news", examples=["tollkeeper price news"])

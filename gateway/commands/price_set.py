@@ -160,8 +160,7 @@ def _report(results: Sequence[tuple[PriceView, list[str]]], *, several: bool) ->
     for view, notes in results:
         place = f" at channel '{plain(view.channel)}'" if view.channel else ""
         notify(f"Price of '{view.model}'{place}: {formatting.price(view)}")
-        for rule in view.rules:
-            notify(f"  {rule_text(rule)}")
+        notify(*(f"  {rule_text(rule)}" for rule in view.rules))
         if view.cached_input is not None and view.cached_input > view.input:
             notify(f"note: cached input costs more than other input: {dollars(view.cached_input)}")
         notify(*notes)

@@ -50,8 +50,7 @@ def serve_here(config: Config, *, log: bool = False) -> int:
             log_thread.start()
         out(f"Tollkeeper is running at {welcome.address}")
         out(f"Data folder: {plain(str(config.home), limit=1_000)}. Press Ctrl-C to stop.")
-        for note in welcome.notes:
-            notify(f"note: {note}")
+        notify(*(f"note: {note}" for note in welcome.notes))
         if welcome.key:
             curl = connect_card.curl(welcome.address, welcome.model or "MODEL", welcome.key)
             out(f"\nToken '{plain(welcome.token)}' created. Its key is shown only this once:\n\n  {welcome.key}")
