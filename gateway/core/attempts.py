@@ -103,8 +103,7 @@ class Attempts:
         """Make one attempt, report it to the channel's health, and add it to the call. Raises UpstreamError."""
         call.attempt.began = self.clock.mono()
         self.channel_limits.enter(call, route)
-        health = self.health
-        with health.trying(route.channel.id, route.key_id) if health.failing else NO_TRIAL:
+        with self.health.trying(route.channel.id, route.key_id) if self.health.failing else NO_TRIAL:
             try:
                 try:
                     answer = await self._answer_of_channel(call, order, route)
@@ -118,10 +117,10 @@ class Attempts:
                 raise
             finally:
                 self.channel_limits.release_slot(call)
-            if health.failing:
-                health.note_success(route.channel.id, route.key_id)
+            if self.health.failing:
+                self.health.note_success(route.channel.id, route.key_id)
         if route.rank.by_latency:
-            _note_latency(health.latency, call, route, answer.state, self.clock.mono())
+            _note_latency(self.health.latency, call, route, answer.state, self.clock.mono())
         if call.conversation:
             self.chooser.note_conversation(call.conversation, route)
         if call.running.native and call.context.origin.api.keeps_answer(call.context.request):
@@ -293,9 +292,10 @@ class Attempts:
         error = await self.preparer.run(call, redact)
         kind = FailureKind.CUT if call.delivery.content_sent else error.kind
         reason = plain(error.record_message.removeprefix(f"channel '{route.channel.name}': "), 160)
-        if kind is FailureKind.MISSING:
-            self.health.note_missing(route.channel.id, route.subject)
-        self.health.note_failure(fault_of(route, kind), kind, reason, error.retry_after_s)
+        if call.context.origin.began >= self.health.renewed.get(route.channel.id, 0.0):
+            if kind is FailureKind.MISSING:
+                self.health.note_missing(route.channel.id, route.subject)
+            self.health.note_failure(fault_of(route, kind), kind, reason, error.retry_after_s)
         billed = call.attempt.parts > 0 or may_be_billed(kind, sent=error.sent)
         self._note_attempt(call, status=error.status, kind=kind, reason=reason, billed=billed)
         return error

@@ -129,6 +129,8 @@ class ChannelHealth:
         """Returns how many calls a channel is answering."""
         self.failing: dict[ChannelId, _Failures] = {}
         """Channels and keys that failed recently; usually none."""
+        self.renewed: dict[ChannelId, float] = {}
+        """When channels were last edited, cleared or tested well. Failures of calls that began before do not count."""
 
     def state(self, channel: Channel) -> HealthState:
         if not channel.enabled:
@@ -261,6 +263,7 @@ class ChannelHealth:
             own, moved = self.failing.get(id), by_key.get(key)
             if moved is not None and (own is None or moved.attention or own.until <= moved.until):
                 self.failing[id] = moved
+        self.renewed[after.id] = self._mono()
         self._on_change()
 
     def clear(self, id: ChannelId, *, keys: bool = True, models: Collection[str] | None = None) -> None:
@@ -269,6 +272,7 @@ class ChannelHealth:
         With the id of one of several keys, only that key's failures are forgotten. ``models`` are the missing models to
         forget; None means all.
         """
+        self.renewed[id] = self._mono()
         ids = [other for other in self.failing if other == id or (keys and other.startswith(f"{id}#"))]
         for cleared_id in ids:
             missing = self.failing.pop(cleared_id).missing

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.domain.budget import Budget, Window
 from gateway.domain.call import Outcome
@@ -55,6 +56,27 @@ def walled() -> tuple[Script, asyncio.Event]:
     """A good upstream that answers nobody until the event is set."""
     wall = asyncio.Event()
     return speak_after(wall, speak(prompt=1, completion=1)), wall
+
+
+@pytest.mark.parametrize(
+    ("status", "count", "edit"),
+    [(401, 1, {"key": "sk-upstream-new"}), (500, 4, {"timeouts": Timeouts(total=500)}), (429, 1, {"cleared": True})],
+    ids=["another key", "other timeouts", "cleared by hand"],
+)
+async def test_what_failed_before_an_edit_pauses_no_edited_channel(
+    gateway: Gateway, provider: Provider, status: int, count: int, edit: Doc
+) -> None:
+    wall = asyncio.Event()
+    provider.on("m", speak_after(wall, fail(status)))
+    channel = gateway.channel(provider.base_url)
+    calls = volley(gateway.client, count)
+    await provider.asked(count)
+    if edit.pop("cleared", False):
+        gateway.engine.health.clear(channel.id)
+    gateway.change("channels", channel.id, replace(channel, **edit))
+    wall.set()
+    await ended(calls, count)
+    assert gateway.engine.channel_state(gateway.engine.catalog.channel("up")).name == "ok"
 
 
 async def test_without_a_cap_the_rest_goes_to_one(gateway: Gateway, provider: Provider) -> None:
