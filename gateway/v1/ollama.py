@@ -54,7 +54,7 @@ async def answer_tags(engine: Engine, _: web.BaseRequest, origin: CallOrigin) ->
             "size": 0,
             "digest": hashlib.sha256(entry.name.encode("utf-8", "surrogatepass")).hexdigest(),
             "details": _details(entry),
-            "capabilities": capabilities(entry.name),
+            "capabilities": capabilities(entry),
         }
         for entry in engine.catalog.visible(token).values()
     ]
@@ -72,8 +72,9 @@ async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrig
     entry = await _requested_entry(engine, request, origin)
     target = answering_model(entry)
     context = engine.catalog.context(target.name, target.context)
+    abilities = capabilities(entry)
     info: dict[str, Any] = {"general.basename": entry.name}
-    if context and not is_embedding_model(entry.name):  # Koog fails if an architecture has no lengths
+    if context and "completion" in abilities:  # Koog fails if an architecture has no lengths
         info |= {"general.architecture": "tk", "tk.context_length": context, "tk.embedding_length": 0}
     shown = {
         "license": "",  # OllamaKit, which is in Enchanted, reads no answer without it
@@ -82,7 +83,7 @@ async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrig
         "template": "",
         "details": _details(entry),
         "model_info": info,
-        "capabilities": capabilities(entry.name),
+        "capabilities": abilities,
         "modified_at": format_time(entry.created),
     }
     return Response(msgspec.json.encode(shown))
@@ -111,17 +112,16 @@ async def answer_generation(engine: Engine, request: web.BaseRequest, origin: Ca
     return await answer_call(engine, request, origin, answer_load)
 
 
-def capabilities(model: str) -> list[str]:
-    """Returns what a model can do, guessed from its name. All have ``tools``, because clients hide models without."""
-    if is_embedding_model(model):
+def capabilities(entry: ModelEntry) -> list[str]:
+    """Returns what a model can do, guessed from its name here and at its upstream. All have ``tools``, because clients
+    hide models without.
+    """
+    names = [entry.name, *(route.served.upstream_name for route in answering_model(entry).routes[:1])]
+    if any(map(is_embedding_model, names)):
         return ["embedding"]
-    lowered = model.lower()
-    return [
-        "completion",
-        "tools",
-        *(["vision"] if _VISION.search(lowered) else []),
-        *(["thinking"] if _THINKING.search(lowered) else []),
-    ]
+    guesses = {"vision": _VISION, "thinking": _THINKING}
+    lowered = [name.lower() for name in names]
+    return ["completion", "tools", *(name for name, pattern in guesses.items() if any(map(pattern.search, lowered)))]
 
 
 def _details(entry: ModelEntry) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from gateway.core.live_calls import CallDeadlines
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.events import StatusChanged
+from gateway.domain.group import Fallback
 from gateway.domain.usage import UsageSource
 from gateway.v1.ports import open_ollama_port
 from tests.conformance.test_completions import answered, said
@@ -105,6 +106,26 @@ async def test_the_python_client_embeds(gateway: Gateway, provider: Provider, cl
     assert list(single.embedding) == [0.0, 0.25, -0.5, 0.125]
     assert [(record.input, record.output) for record in gateway.records] == [(7, 0), (7, 0)]
     assert provider.last.json["encoding_format"] == "float"
+
+
+@pytest.mark.parametrize(
+    ("upstream", "abilities"),
+    [
+        ("gpt-4o-mini", ["completion", "tools", "vision"]),
+        ("o3", ["completion", "tools", "vision", "thinking"]),
+        ("llama3", ["completion", "tools"]),
+        ("text-embedding-3-small", ["embedding"]),
+    ],
+)
+async def test_another_name_can_do_what_its_model_can(
+    gateway: Gateway, provider: Provider, client: AsyncClient, upstream: str, abilities: list[str]
+) -> None:
+    """Clients attach pictures only to models that are listed with ``vision``."""
+    gateway.channel(provider.base_url, f"fast={upstream}")
+    gateway.group("default", fallbacks=(Fallback(model="best", to=("fast",)),))
+    listed = (await gateway.client.ask("GET", "/api/tags")).json["models"]
+    assert {model["name"]: model["capabilities"] for model in listed} == {"fast": abilities, "best": abilities}
+    assert [(await client.show(name)).capabilities for name in ("fast", "best")] == [abilities, abilities]
 
 
 async def test_the_python_client_lists_and_shows(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
