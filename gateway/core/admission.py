@@ -211,9 +211,10 @@ def entry_for(call: Call) -> ModelEntry:
     routes = [route for route in entry.routes if not obstacles[route.channel.name]]
     fallbacks = [_for_api(call, other) for other in entry.fallbacks] if api.falls_back else []
     fallbacks = [other for other in fallbacks if other.routes]
-    if routes or fallbacks or not entry.routes:
+    if routes or fallbacks:
         return context.catalog.narrow(entry, api.name, routes, fallbacks)
     reasons = "; ".join(f"channel '{plain(name)}' {reason}" for name, reason in obstacles.items())
+    reasons = reasons or "it is a name for fallbacks, and none may answer"
     msg = f"model '{plain(entry.name)}' cannot answer {api.name}: {reasons}"
     raise BadRequest(msg, code=api.obstacle_code, param=api.obstacle_param)
 

@@ -104,12 +104,12 @@ class Pressure:
         self.max_body_bytes = settings.bodies_mib * MIB
         self._too_large = ""
         limit = settings.memory_mib * MIB
-        size = self._resident() if limit else 0
-        if size >= limit and size:
-            gc.collect()  # objects that refer to each other may keep large requests for hours
-            self._trim()
-            size = self._resident()
-        if size >= limit and size:
+        if not limit or self._resident() < limit:
+            return
+        gc.collect()  # objects that refer to each other may keep large requests for hours
+        self._trim()
+        size = self._resident()
+        if size >= limit:
             self._too_large = (
                 f"the gateway uses {size // MIB} MiB of memory and accepts no more calls above "
                 f"{settings.memory_mib} MiB; try again when some have ended, or 'tollkeeper settings set --memory-mib'"

@@ -285,6 +285,13 @@ async def test_another_model_never_answers(served: Gateway, provider: Provider) 
     assert {exchange.json["model"] for exchange in provider.exchanges} == {MODEL}
 
 
+async def test_a_name_that_only_fallbacks_have_is_the_clients_mistake(served: Gateway) -> None:
+    served.group("default", fallbacks=(Fallback(model="other", to=(MODEL,)),))
+    answer = await embed(served.client, {"model": "other", "input": "a"})
+    assert answer.status == 400
+    assert "model 'other' cannot answer embeddings: it is a name for fallbacks" in answer.json["error"]["message"]
+
+
 @nodejs.may_wait
 async def test_the_javascript_sdk_reads_the_same(served: Gateway, provider: Provider) -> None:
     values = [math.sin(number) for number in range(100)]
