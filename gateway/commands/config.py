@@ -13,7 +13,7 @@ import msgspec
 from gateway.commands import stdin
 from gateway.commands.base import Noun
 from gateway.commands.options import confirm, yes_option
-from gateway.commands.output import json_text, notify, out, out_json, out_once, plain_lines, require_stdout, wants_json
+from gateway.commands.output import notify, out, out_json, out_once, plain_lines, require_stdout, wants_json
 from gateway.commands.session import run
 from gateway.domain.config_views import ConfigOrigin, Difference, ImportView
 from gateway.domain.human_values import count_text
@@ -169,7 +169,7 @@ def _report(result: ImportView) -> None:
     if_lost = "the new tokens were created, but their keys are lost; for new ones: tollkeeper token rotate NAME"
     if result.keys:
         lines = "\n".join(f"{plain(name, 80)}  {key}" for name, key in result.keys.items())
-        out_once(json_text(result) if wants_json() else lines, if_lost)
+        out_once(result, lines, if_lost)
         notify("Save these keys now: they are shown only this once.")
     elif wants_json():
         out_json(result)

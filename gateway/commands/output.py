@@ -91,10 +91,10 @@ def out(text: str, *, end: str = "\n") -> None:
         raise click.exceptions.Exit(0) from None
 
 
-def out_once(text: str, advice: str) -> None:
-    """Write what cannot be fetched again. Raises Quit if that fails; ``advice`` says what the user can then do."""
+def out_once(view: object, text: str, advice: str) -> None:
+    """Write what cannot be fetched again, as JSON or text. Raises Quit if that fails; ``advice`` says what to do."""
     try:
-        _write(text + "\n")
+        _write((json_text(view) if wants_json() else text) + "\n")
     except BrokenPipeError:
         raise Quit(f"nobody read the output; {advice}", Exit.FAILED) from None
     except Quit as error:
@@ -239,6 +239,30 @@ def table(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, 
         if more and row:
             lines.append(f"{MARGIN}{more}")
     return "\n".join(lines), [c.column.heading for c in drawn if c not in [*shown, *under] and not c.is_empty]
+
+
+def row_line(row: T, columns: Columns, remark: str, width: int | None) -> str:
+    """Returns a row that is printed alone, its cells as wide as the minimum widths, or longer.
+
+    On a terminal with ``width`` places, texts are cut, and the remark may be on a second line.
+    """
+    texts, remark = [plain(column.cell(row)) or NOTHING for column in columns], plain(remark)
+    widths = [max(column.min_width, cell_len(text)) for column, text in zip(columns, texts, strict=True)]
+    if width is not None:
+        minimums = [6 if column.elastic else widths[i] for i, column in enumerate(columns)]
+        widths = [column.min_width if column.elastic else widths[i] for i, column in enumerate(columns)]
+        widths = narrow_widths(widths, minimums, width)
+    line = MARGIN.join(column.draw(texts[i], widths[i]) for i, column in enumerate(columns))
+    if width is None:
+        return f"{line}{MARGIN}{remark}".rstrip()
+    line = cut(line, width)
+    if not remark:
+        return line.rstrip()
+    remaining = width - cell_len(line) - len(MARGIN)
+    if remaining >= min(30, cell_len(remark)):  # else it is on a second line
+        return f"{line}{MARGIN}{cut(remark, remaining)}"
+    indent = " " * (columns[0].min_width + len(MARGIN))
+    return f"{line}\n{indent}{cut(remark, width - len(indent))}"
 
 
 def _choose_columns(drawn: list[_DrawnColumn], width: int) -> tuple[list[_DrawnColumn], list[_DrawnColumn]]:

@@ -21,17 +21,7 @@ from gateway.commands.editing import (
     patch_of,
 )
 from gateway.commands.options import TEXT, confirm, now, says_yes, yes_option
-from gateway.commands.output import (
-    ListColumn,
-    json_text,
-    notify,
-    out_change,
-    out_list,
-    out_once,
-    out_view,
-    require_stdout,
-    wants_json,
-)
+from gateway.commands.output import ListColumn, notify, out_change, out_list, out_once, out_view, require_stdout
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
 from gateway.domain.human_values import count_text, expiry_time
@@ -200,7 +190,7 @@ def _note_if_no_models(view: TokenView) -> None:
 
 def _print_key(new: NewToken, message: str) -> None:
     lost_text = f"{message}, but its key is lost; for a new one: tollkeeper token rotate {shlex.quote(new.token.name)}"
-    out_once(json_text(new) if wants_json() else new.key, lost_text)
+    out_once(new, new.key, lost_text)
     notify(f"{message}. The key is shown only this once.")
 
 

@@ -13,16 +13,7 @@ from gateway.commands.base import Noun
 from gateway.commands.call_filters import call_filters, filter_options, first_calls, newest_calls, no_match_note
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber
-from gateway.commands.output import (
-    ListColumn,
-    ProgressLine,
-    limit_note,
-    notify,
-    out_json,
-    out_list,
-    out_pairs,
-    wants_json,
-)
+from gateway.commands.output import ListColumn, ProgressLine, limit_note, notify, out_list, out_view, wants_json
 from gateway.commands.session import run
 from gateway.commands.usage_reports import export, summary
 from gateway.commands.usage_tail import tail
@@ -122,18 +113,17 @@ def show_call(call_id: str) -> None:
     Without ID, or with 'last', the newest call is shown, which is the first one in 'usage list'. A part of an id is
     enough if only one call has it.
     """
-    if wants_json():
-        out_json(run(lambda client: find_call(client, call_id)))
-        return
 
-    async def work(client: ControlClient) -> list[tuple[str, str]]:
+    async def work(client: ControlClient) -> tuple[CallView, list[tuple[str, str]]]:
         call = await find_call(client, call_id)
+        if wants_json():
+            return call, []
         earlier = await _fetch_earlier_calls(client, call)
         outlook = await formatting.find_balance_outlook(client)
         results = _result_pairs(call, earlier, outlook.text() if outlook else "")
-        return [*_request_pairs(call), *_time_pairs(call), *results]
+        return call, [*_request_pairs(call), *_time_pairs(call), *results]
 
-    out_pairs(run(work))
+    out_view(*run(work))
 
 
 async def find_call(client: ControlClient, call_id: str) -> CallView:

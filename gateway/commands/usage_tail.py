@@ -7,9 +7,7 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 import click
-from rich.cells import cell_len
 
-from gateway.client.cells import cut
 from gateway.client.control import ControlClient
 from gateway.client.launch import find
 from gateway.commands import formatting
@@ -17,23 +15,12 @@ from gateway.commands.base import Command
 from gateway.commands.call_filters import CallFilters, call_filters, filter_options
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber
-from gateway.commands.output import (
-    MARGIN,
-    NOTHING,
-    ListColumn,
-    json_line,
-    narrow_widths,
-    notify,
-    out,
-    terminal_width,
-    wants_json,
-)
+from gateway.commands.output import ListColumn, json_line, notify, out, row_line, terminal_width, wants_json
 from gateway.commands.session import run
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping
 from gateway.domain.human_values import brief_count, local_time
-from gateway.domain.text import plain
 from gateway.domain.views import CallView
 
 SNAPSHOT_CALLS = 1000
@@ -99,7 +86,7 @@ async def _follow(client: ControlClient, filters: CallFilters, recent: int, *, q
             if isinstance(event, Snapshot) and feed.has_gap(event):
                 notify("note: some calls are left out here; 'tollkeeper usage list' lists them")
             for call in feed.calls_in(event):
-                out(json_line(call) if wants_json() else line_of(call, terminal_width()))
+                out(json_line(call) if wants_json() else row_line(call, COLUMNS, call.error, terminal_width()))
             if isinstance(event, Stopping) and not quiet:
                 notify("the server is stopping")
 
@@ -147,24 +134,3 @@ class EventFeed:
     def has_gap(self, event: Snapshot) -> bool:
         """Returns whether calls that were not shown are too old for this snapshot."""
         return self._started and event.older > 0 and not {call.id for call in event.recent} & {*self._seen}
-
-
-def line_of(call: CallView, width: int | None = None) -> str:
-    """Returns a call as a line. On a terminal with ``width`` places, the error may be on a second line."""
-    texts, error = [plain(column.cell(call)) or NOTHING for column in COLUMNS], plain(call.error)
-    widths = [max(column.min_width, cell_len(text)) for column, text in zip(COLUMNS, texts, strict=True)]
-    if width is not None:
-        minimums = [6 if column.elastic else widths[i] for i, column in enumerate(COLUMNS)]
-        widths = [column.min_width if column.elastic else widths[i] for i, column in enumerate(COLUMNS)]
-        widths = narrow_widths(widths, minimums, width)
-    line = MARGIN.join(column.draw(texts[i], widths[i]) for i, column in enumerate(COLUMNS))
-    if width is None:
-        return f"{line}{MARGIN}{error}".rstrip()
-    line = cut(line, width)
-    if not error:
-        return line.rstrip()
-    remaining = width - cell_len(line) - len(MARGIN)
-    if remaining >= min(30, cell_len(error)):  # else it is on a second line
-        return f"{line}{MARGIN}{cut(error, remaining)}"
-    indent = " " * (COLUMNS[0].min_width + len(MARGIN))
-    return f"{line}\n{indent}{cut(error, width - len(indent))}"

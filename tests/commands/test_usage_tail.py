@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from gateway.client.control import ControlClient
 from gateway.commands import usage_tail
 from gateway.commands.exit_codes import Exit
-from gateway.commands.usage_tail import EventFeed, line_of
+from gateway.commands.output import row_line
+from gateway.commands.usage_tail import COLUMNS, EventFeed
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import CallSettled, Heartbeat, Snapshot
 from gateway.domain.views import CallView
@@ -84,6 +85,10 @@ def test_memory_is_bounded() -> None:
     for number in range(5_000):
         feed.calls_in(CallSettled(call=call(number)))
     assert len(feed._seen) == 2_000  # noqa: SLF001 - its bound is what is tested
+
+
+def line_of(call: CallView, width: int | None = None) -> str:
+    return row_line(call, COLUMNS, call.error, width)
 
 
 def test_a_line_names_the_fallback_and_how_many_calls_it_stands_for() -> None:
