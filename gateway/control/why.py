@@ -211,11 +211,9 @@ def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:
 
 
 def _limits(engine: Engine, scope: RateScope) -> Iterator[LimitView]:
-    readings = engine.limiter.readings([scope])
-    for name, reading in zip(("requests", "tokens"), readings, strict=True):
-        if reading is not None:
-            reset_ms = Millis(round(reading.reset_s * 1000))
-            yield LimitView(name=name, limit=reading.limit, left=reading.left, whole_in_ms=reset_ms)
+    for reading in engine.limiter.readings([scope]):
+        reset_ms = Millis(round(reading.reset_s * 1000))
+        yield LimitView(name=reading.kind, limit=reading.limit, left=reading.left, whole_in_ms=reset_ms)
     for name, gate in (("concurrent", scope.gate), ("streams", scope.stream_gate)):
         if gate is not None:
             left = max(0, gate.limit - engine.limiter.concurrency.slots_taken(gate.key))

@@ -84,9 +84,7 @@ class Limiter:
     def first_reached(self, scopes: Iterable[RateScope], tokens: int) -> "LimitReached | None":
         """Returns the limit that stops the call for the longest time, the first of several; None if none does."""
         now = self._mono()
-        reached = [
-            use.check(scope, tokens if use.of_tokens else 1, now) for scope in scopes for use in self._uses(scope, now)
-        ]
+        reached = [use.check(scope, tokens, now) for scope in scopes for use in self._uses(scope, now)]
         return max(filter(None, reached), key=lambda limit: inf if limit.wait_s is None else limit.wait_s, default=None)
 
     def _uses(self, scope: RateScope, now: float) -> Iterator["LimitUse"]:
@@ -109,12 +107,12 @@ class Limiter:
         per_minute = (scope for scope in scopes if scope.limits.rpm is not None or scope.limits.tpm is not None)
         return [self._logs[scope.key].add(now, tokens) for scope in per_minute]
 
-    def readings(self, scopes: Iterable[RateScope]) -> "Readings":
-        """Returns the tightest limits of requests and of tokens; None for a kind without a limit."""
+    def readings(self, scopes: Iterable[RateScope]) -> list["LimitUse"]:
+        """Returns the tightest limit of requests, and the tightest of tokens, if there are such limits."""
         now = self._mono()
         uses = [use for scope in scopes for use in self._uses(scope, now)]
-        requests, tokens = ([use for use in uses if use.of_tokens is of_tokens] for of_tokens in (False, True))
-        return min(requests, key=_share_left, default=None), min(tokens, key=_share_left, default=None)
+        kinds = ([use for use in uses if use.kind == kind] for kind in ("requests", "tokens"))
+        return [min(uses_of_kind, key=_share_left) for uses_of_kind in kinds if uses_of_kind]
 
     def headers(self, scopes: Iterable[RateScope]) -> dict[str, str]:
         """Returns the ``x-ratelimit-*`` headers for these limits."""
@@ -138,17 +136,19 @@ class LimitUse(msgspec.Struct, frozen=True):
         return max(0, self.limit - self.used)
 
     @property
-    def of_tokens(self) -> bool:
-        return self.name.startswith("tokens")
+    def kind(self) -> str:
+        """Returns what it limits: ``requests`` or ``tokens``."""
+        return self.name.partition(" ")[0]
 
-    def check(self, scope: RateScope, amount: int, now: float) -> "LimitReached | None":
-        """Returns the limit if this amount would exceed it now, else None."""
+    def check(self, scope: RateScope, tokens: int, now: float) -> "LimitReached | None":
+        """Returns the limit if one more call, of so many tokens, would exceed it now, else None."""
+        amount = tokens if self.kind == "tokens" else 1
         if amount > self.limit:
             return LimitReached(scope, self, amount, None)
         excess = self.used + amount - self.limit
         if excess <= 0:
             return None
-        wait_s = self.reset_s if self.log is None else self.log.wait_s(excess, now, of_tokens=self.of_tokens)
+        wait_s = self.reset_s if self.log is None else self.log.wait_s(excess, now, of_tokens=self.kind == "tokens")
         return LimitReached(scope, self, amount, wait_s) if wait_s > 0 else None
 
 
@@ -177,7 +177,7 @@ class LimitReached(NamedTuple):
         details: dict[str, object] = {"limit": use.limit, "limit_name": use.name, "limit_of": self.scope.key[0]}
         if self.wait_s is None:
             msg = (
-                f"this call needs about {self.amount} {use.name.split()[0]}, and {label} may use at most "
+                f"this call needs about {self.amount} {use.kind}, and {label} may use at most "
                 f"{self._limit_text}; make it shorter, lower its max_tokens, or raise the limit"
             )
             code, details = "request_too_large_for_limit", {**details, "requested": self.amount}
@@ -185,26 +185,21 @@ class LimitReached(NamedTuple):
         wait = pause_text(ceil(self.wait_s))
         msg = f"{label} has reached its limit of {self._limit_text}; try again in {wait}"
         error = RateLimited(msg, retry_after_s=max(self.wait_s, 0.001), details={**details, "used": use.used})
-        reading = msgspec.structs.replace(use, reset_s=self.wait_s)
-        error.limit_headers = headers_of((None, reading) if use.of_tokens else (reading, None))
+        error.limit_headers = headers_of([msgspec.structs.replace(use, reset_s=self.wait_s)])
         return error
-
-
-Readings = tuple[LimitUse | None, LimitUse | None]
 
 
 def _share_left(reading: LimitUse) -> float:
     return reading.left / reading.limit if reading.limit else 0.0
 
 
-def headers_of(readings: Readings) -> dict[str, str]:
+def headers_of(readings: Iterable[LimitUse]) -> dict[str, str]:
     """Returns the ``x-ratelimit-*`` headers for these limits."""
     headers: dict[str, str] = {}
-    for kind, reading in zip(("requests", "tokens"), readings, strict=True):
-        if reading is not None:
-            headers[f"x-ratelimit-limit-{kind}"] = str(reading.limit)
-            headers[f"x-ratelimit-remaining-{kind}"] = str(reading.left)
-            headers[f"x-ratelimit-reset-{kind}"] = duration(reading.reset_s)
+    for reading in readings:
+        headers[f"x-ratelimit-limit-{reading.kind}"] = str(reading.limit)
+        headers[f"x-ratelimit-remaining-{reading.kind}"] = str(reading.left)
+        headers[f"x-ratelimit-reset-{reading.kind}"] = duration(reading.reset_s)
     return headers
 
 

@@ -128,8 +128,7 @@ async def test_the_rates_count_what_was_used_although_nothing_is_charged(up: Rig
     up.change_token(limits=Limits(tpm=100_000))
     fails_in_usage(disk, "EIO")
     error = await caught(up.call(max_tokens=50))
-    _, tokens = up.limiter.readings(up.catalog.call_scopes(up.token).rated_scopes)
-    assert tokens is not None
+    (tokens,) = up.limiter.readings(up.catalog.call_scopes(up.token).rated_scopes)
     assert (error.code, tokens.limit - tokens.left) == ("store_failed", 21)
 
 
