@@ -173,9 +173,7 @@ class InputReader:
     def _result_parts(self, item: _InputItem, param: str) -> Sequence[TextPart | MediaPart]:
         """Returns the result of a call. That of a search adds tools, which can be called from now on."""
         if item.kind == "tool_search_output":
-            before = len(self.tools.offers)
-            self.tools.add(item.tools or (), f"{param}.tools")
-            names = [tool.name for tool in self.tools.offers[before:]]
+            names = self.tools.add(item.tools or (), f"{param}.tools")
             return [TextPart(raw=rawjson.raw(rawjson.encode({"tools": names}).decode()))]
         if item.kind == "shell_call_output":
             return [TextPart(raw=rawjson.raw(bytes(item.output).decode()))]

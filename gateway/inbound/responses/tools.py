@@ -122,15 +122,15 @@ class ToolTable:
         self._names: dict[ClientTool, str] = {}
         """The same, the other way round."""
 
-    def add(self, tools: Iterable[msgspec.Raw], param: str = "tools") -> None:
-        """Add the tools of a list in the request. No tool is offered twice. Raises BadRequest."""
+    def add(self, tools: Iterable[msgspec.Raw], param: str = "tools") -> list[str]:
+        """Offer the tools of a list in the request, each once. Returns their functions' names. Raises BadRequest."""
+        names = list[str]()
         for number, raw in enumerate(tools):
             place = f"{param}[{number}]"
             tool = read_typed(_ToolFields, raw, place)
-            if tool.type == "namespace":
-                self._add_namespace(tool, place)
-            else:
-                self._add_tool(tool, place)
+            add = self._add_namespace if tool.type == "namespace" else self._add_tool
+            names += add(tool, place)
+        return names
 
     def client_tool(self, name: str) -> ClientTool:
         """Returns the tool behind a function; a name that was not offered is a plain function's."""
@@ -183,37 +183,39 @@ class ToolTable:
         tool = ClientTool(kind, choice.name or kind.value, choice.namespace or "")
         return self._names.get(tool) or (choice.name if kind is ToolKind.FUNCTION else None)
 
-    def _add_namespace(self, namespace: _ToolFields, param: str) -> None:
+    def _add_namespace(self, namespace: _ToolFields, param: str) -> list[str]:
         """Add the functions of a namespace. The first one gets its description, which is then billed once."""
         if len(namespace.name) > MAX_NAMESPACE:
             msg = f"{param}.name has {len(namespace.name)} characters; the limit is {MAX_NAMESPACE}"
             raise BadRequest(msg, param=f"{param}.name")
-        description = namespace.description
+        names, description = list[str](), namespace.description
         for number, raw in enumerate(namespace.tools or ()):
             place = f"{param}.tools[{number}]"
             tool = read_typed(_ToolFields, raw, place)
             if description:
                 texts = filter(None, (description, tool.description))
                 tool, description = msgspec.structs.replace(tool, description="\n\n".join(texts)), None
-            self._add_tool(tool, place, namespace.name)
+            names += self._add_tool(tool, place, namespace.name)
+        return names
 
-    def _add_tool(self, tool: _ToolFields, param: str, namespace: str = "") -> None:
+    def _add_tool(self, tool: _ToolFields, param: str, namespace: str = "") -> list[str]:
         """Offer a tool as a function, or omit it if it has no counterpart."""
         if tool.type not in _KINDS or _runs_at_vendor(tool):
             self.omitted.append(plain(tool.type, 40))
-            return
+            return []
         kind = ToolKind(tool.type)
         if not tool.name and kind in (ToolKind.FUNCTION, ToolKind.CUSTOM):
             raise BadRequest(f"{param}.name: is required", code="missing_required_parameter", param=f"{param}.name")
         client_tool = ClientTool(kind, tool.name or kind.value, namespace)
         if client_tool in self._names:
-            return
+            return [self._names[client_tool]]
         name = _function_name(client_tool)
         if name in self._tools:  # it is of another kind or namespace
             name = f"{name}/{kind}/{namespace}"
         self._tools[name] = client_tool
         self._names[client_tool] = name
         self.offers.append(_tool_offer(tool, kind, name, param))
+        return [name]
 
 
 def written_tools_bound(tools: msgspec.Raw, content: bytes) -> int:

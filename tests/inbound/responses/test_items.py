@@ -171,6 +171,19 @@ def test_a_search_for_tools_adds_what_it_found() -> None:
     assert json.loads(found[1]["content"]) == {"tools": ["paint"]}
 
 
+def test_a_search_for_tools_also_finds_those_that_the_request_has() -> None:
+    """Pydantic AI sends a found tool in both places. See https://platform.openai.com/docs/guides/tools-tool-search."""
+    new = {"type": "function", "name": "paint", "parameters": {"type": "object"}}
+    spaced = {"type": "namespace", "name": "art", "tools": [{**new, "name": "draw"}, {**new, "name": "erase"}]}
+    items = [
+        {"type": "tool_search_call", "call_id": "s", "execution": "client", "arguments": {"query": "paint"}},
+        {"type": "tool_search_output", "call_id": "s", "execution": "client", "tools": [new, spaced]},
+    ]
+    conversation, found = read(items, tools=[{**new, "defer_loading": True}, spaced])
+    assert sorted(tool.name for tool in conversation.tools) == ["art__draw", "art__erase", "paint"]
+    assert json.loads(found[1]["content"]) == {"tools": ["paint", "art__draw", "art__erase"]}
+
+
 def test_a_search_for_tools_by_the_vendor_is_text_and_its_tools_are_there() -> None:
     new = {"type": "function", "name": "paint", "parameters": {"type": "object"}}
     items = [
