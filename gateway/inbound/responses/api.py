@@ -8,7 +8,6 @@ Errors have the bodies of chat completions. Their statuses keep Codex from usele
 4xx except 400, and a 429 without ``retry-after``.
 """
 
-import re
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel
-from gateway.domain.errors import PASSED_STATUS, BadRequest, GatewayError, QuotaExceeded, TooLarge, UpstreamError
+from gateway.domain.errors import PASSED_STATUS, GatewayError, QuotaExceeded, TooLarge, UpstreamError
 from gateway.domain.json_text import contains
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
@@ -36,11 +35,6 @@ from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream.adapter import AnswerStream, DialectAdapter
 from gateway.upstream.vendors import speaks_responses
 
-_CONTEXT_ERROR = re.compile(
-    r"context_length_exceeded|maximum context length|context (?:window|length|size)|prompt is too long"
-    r"|input (?:is )?too long|input token count|too many (?:input )?tokens"
-)
-"""How upstreams say that the conversation is too long."""
 _FAILED_CODES = {
     "upstream_rate_limited": "rate_limit_exceeded",
     "rate_limit_exceeded": "rate_limit_exceeded",
@@ -170,9 +164,6 @@ def _error_code(error: GatewayError) -> str:
         return "invalid_prompt"  # otherwise Codex shows the whole JSON instead of the message
     if isinstance(error, QuotaExceeded):
         return "insufficient_quota"
-    is_refusal = isinstance(error, BadRequest) or _is_passed_on(error)
-    if is_refusal and _CONTEXT_ERROR.search(f"{error.code} {error.message}".lower()):
-        return "context_length_exceeded"
     return error.code
 
 

@@ -238,14 +238,15 @@ def _sampling(parameters: Parameters, model: AnthropicModel, *, thinking: bool) 
 def _user_and_tier(parameters: Parameters) -> dict[str, Any]:
     fields, metadata = dict[str, Any](), parameters.take_raw("metadata")
     safety, user = (parameters.take(name, str) or "" for name in ("safety_identifier", "user"))
-    own_id = rawjson.maybe(rawjson.maybe_fields(metadata).get("user_id"))  # other fields may be large
+    own = rawjson.maybe_fields(metadata)
+    own_id = rawjson.maybe(own.get("user_id"))  # other fields may be large
     if own_id is not None:
         fields["metadata"] = {"user_id": own_id}
     elif (name := safety or user) and not _PERSONAL.fullmatch(name):
         fields["metadata"] = {"user_id": name}
     elif name:
         parameters.drop("safety_identifier" if safety else "user")
-    if own_id is None and not (is_nothing(metadata) or bytes(memoryview(metadata)[:2]) == b"{}"):
+    if own.keys() != {"user_id"} and not (is_nothing(metadata) or bytes(memoryview(metadata)[:2]) == b"{}"):
         parameters.drop("metadata")
     if (tier := parameters.take("service_tier", str) or "") in _TIERS:
         fields["service_tier"] = _TIERS[tier]

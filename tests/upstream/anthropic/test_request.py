@@ -156,6 +156,7 @@ def test_some_json_is_requested_after_the_system_prompt(form: str) -> None:
         ({"user": "me@home.net"}, None, ("user",)),
         ({"safety_identifier": "+49 (30) 1234567"}, None, ("safety_identifier",)),
         ({"metadata": {"topic": "x"}}, None, ("metadata",)),
+        ({"metadata": {"topic": "x", "user_id": "u"}}, {"user_id": "u"}, ("metadata",)),
     ],
 )
 def test_personal_names_of_users_are_dropped(fields: dict[str, Any], metadata: Any, dropped: tuple[str, ...]) -> None:
