@@ -19,7 +19,7 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, event_heads
 from gateway.inbound.responses.output import INPUT_EVENTS, PART_LISTS, TEXT_EVENTS, TypedEvent, item_events
 from gateway.upstream.openai.responses_reader import ItemPlaces
-from gateway.upstream.openai.tool_calls import lenient_index
+from gateway.upstream.openai.tool_calls import lenient_index, lenient_text
 
 _NEEDED: Mapping[str, Fields] = {
     "message": {"content": rawjson.EMPTY_LIST},
@@ -120,17 +120,35 @@ class MissingEvents:
         """The types of events that came, and the whole texts that may follow pieces."""
         self.regular_heads = event_heads(self._types)
         self._places = ItemPlaces()
+        self._begun: dict[int | None, Fields] = {}
+        """The items as they began, by their places; by None the one that began last."""
+        self.has_other_ids: bool | None = None
+        """Whether events have other ids than their items began with, as the first of them shows."""
         self._has_own_numbers = False
-        """Whether an event had other numbers, or lacked one. Then each event is decoded by itself."""
+        """Whether an event had other numbers or another id, or lacked one. Then each event is decoded by itself."""
         self.first_part: int | None = 0
         """The number of the first part of the newest item with parts; None until that comes."""
         self._ended = set[str]()
         """The call_ids of the calls that ended, and an empty one if any item ended."""
-        self._is_message = False
-        """Whether the item that began last is a message."""
         self.sources: list[Fields] = []
-        """The events from which the output is made if the last event has none: ends of items, and texts that came
-        whole, without pieces before them."""
+        """The events from which the output is made if the last event has none, or other ids: ends of items, and texts
+        that came whole, without pieces before them."""
+
+    def with_first_id(self, kind: str, fields: Fields, item: Fields) -> Fields:
+        """Returns an event with the id that its item began with. SDKs fail on Copilot's, which change all the time."""
+        id = item.get("id", NULL) if kind == _DONE else fields.get("item_id", NULL)
+        if kind == _ADDED or id == NULL:
+            return fields
+        if lenient_text(id) in self._places.by_id:
+            self.has_other_ids = bool(self.has_other_ids)
+            return fields
+        begun = self._begun.get(lenient_index(fields.get("output_index")), {})
+        owner = "message" if kind == TEXT_PIECE else rawjson.text_at(item.get("type", begun.get("type")))
+        if "id" not in begun or owner != rawjson.text_at(begun.get("type")):
+            return fields
+        self.has_other_ids, self._has_own_numbers, self.regular_heads = True, True, frozenset()
+        first = begun["id"]
+        return {**fields, **({"item": rawjson.raw({**item, "id": first})} if kind == _DONE else {"item_id": first})}
 
     def with_numbers(self, kind: str, fields: Fields, item: Fields, number: int) -> Fields:
         """Returns an event with all its numbers. llama.cpp leaves them out, on which SDKs fail, or ignore the event.
@@ -158,7 +176,7 @@ class MissingEvents:
         LiteLLM and sub2api leave them out after reasoning. SDKs fail on such a piece, or ignore it.
         """
         id = rawjson.text_at(fields.get("item_id"))
-        is_known = self._is_message or id in self._places.by_id  # Copilot's ids change with each event
+        is_known = id in self._places.by_id
         if TEXT_PIECE in self._types or _ADDED not in self._types or (is_known and _PART_ADDED in self._types):
             return []
         self._has_own_numbers, self.regular_heads, self.first_part = True, frozenset(), None
@@ -180,11 +198,11 @@ class MissingEvents:
         self._note(*(PART_KINDS if kind in PART_KINDS else (kind, kind.removesuffix("delta") + "done")))
         return True
 
-    def begin_item(self, item: Fields) -> None:
+    def begin_item(self, fields: Fields, item: Fields) -> None:
         """Note the beginning of an item. A call may begin with its whole input."""
+        self._begun |= {None: item, lenient_index(fields["output_index"]): item}
         kind = rawjson.text_at(item.get("type"))
         self.first_part = None if kind in ("message", "reasoning") else self.first_part
-        self._is_message = kind == "message"
         self._note(_ADDED)
         event, field = INPUT_EVENTS.get(kind, ("", ""))
         if event and not rawjson.is_nothing(item.get(field, NULL)):

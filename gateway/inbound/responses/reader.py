@@ -89,9 +89,9 @@ class ResponsesReader(NativeTap):
         kind, fields = _with_type(sent, event.name)
         holders = {name: rawjson.fields(fields[name]) for name in _HOLDERS if not rawjson.is_null(fields.get(name))}
         cleaned = _cleaned_event(kind, fields, holders, self.order.screen, self._response)
-        missing = b""
-        if kind == TEXT_PIECE:
-            missing = self._write_events(self._missing.begin_text(cleaned))
+        if self._missing.has_other_ids is not False:
+            cleaned = self._missing.with_first_id(kind, cleaned, holders.get("item", {}))
+        missing = self._write_events(self._missing.begin_text(cleaned)) if kind == TEXT_PIECE else b""
         numbered = self._missing.with_numbers(kind, cleaned, holders.get("item", {}), self._next_number)
         if numbered == sent and not missing:
             return self._read_event(kind, sent, holders, event.data)
@@ -109,7 +109,7 @@ class ResponsesReader(NativeTap):
                 return b""
             self.tally.add(rawjson.text_at(fields.get("delta")))
         elif kind == "response.output_item.added":
-            self._missing.begin_item(holders.get("item", {}))
+            self._missing.begin_item(fields, holders.get("item", {}))
             self._count_item(holders.get("item", {}))
         elif kind == "response.output_item.done" and "item" in holders:
             self.began = True
@@ -188,9 +188,11 @@ class ResponsesReader(NativeTap):
         sent, missing = response, b""
         is_last = kind in ENDS
         is_renamed = kind == "response.done"
-        if is_last and rawjson.is_nothing(response.get("output", EMPTY_LIST)):
+        if is_last and (self._missing.has_other_ids or rawjson.is_nothing(response.get("output", EMPTY_LIST))):
             items = items_in(rawjson.value(rawjson.raw(fields)) for fields in self._missing.sources)
             response = {**response, "output": rawjson.raw(items)} if items else response
+        if "id" in self._response and response.get("id") != self._response["id"]:  # Copilot's changes with each event
+            response = {**response, "id": self._response["id"]}
         if "model" not in response:  # llama.cpp begins without all this, on which SDKs fail
             created = rawjson.raw(self.order.created)
             response = {"created_at": created, "model": rawjson.raw(self.order.model), "output": EMPTY_LIST, **response}

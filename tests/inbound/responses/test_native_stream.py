@@ -224,12 +224,20 @@ def test_a_second_part_after_the_beginning_of_a_call_keeps_its_place() -> None:
     assert stream().feed(sent) == sent
 
 
-def test_ids_that_change_with_each_event_pass() -> None:
-    """Copilot's do, and those of mistral.rs (EricLBuehler/mistral.rs #1944)."""
+def test_ids_that_change_with_each_event_are_the_first() -> None:
+    """Copilot's do (BerriAI/litellm #30071, vercel/ai #18548), and those of mistral.rs (EricLBuehler/mistral.rs #1944).
+
+    OpenAI's SDK fails on another id of the response, an item or a call, and Vercel's loses the texts.
+    """
     numbers = count()
     data = b"".join(events_of(response(message("Hello"), function_call("f", "{}"))))
-    sent = re.sub(rb'"(?:msg|fc)_1"', lambda _: b'"i_%d"' % next(numbers), data)
-    assert fed(sent, [])[0] == sent
+    sent = re.sub(rb'"((?:resp|msg|fc)_1)"', lambda found: b'"%b_%d"' % (found[1], next(numbers)), data)
+    first = {each[1]: each[0] for each in reversed(re.findall(rb'"((\w+_1)_\d+)"', sent))}
+    same = re.sub(rb'"((?:resp|msg|fc)_1)"', lambda found: b'"%b"' % first[found[1]], data)
+    for size in (1, 9, len(sent)):
+        assert parsed(fed(sent, [*range(size, len(sent), size)])[0]) == parsed(same)
+    unplaced = re.sub(rb'"output_index":\d,', b"", sent)
+    assert parsed(fed(unplaced, [])[0]) == parsed(same)
 
 
 def test_items_with_one_id_keep_their_places() -> None:
