@@ -29,6 +29,7 @@ from textual.widgets import ContentSwitcher
 from textual.widgets._toast import ToastRack
 
 from gateway.config import Config
+from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import IncidentChanged, Snapshot
 from gateway.domain.units import Millis
@@ -110,6 +111,12 @@ class Console(ConsoleApp):
         if self.note:
             toast(self, self.note, bad=True)
 
+    def renew(self) -> None:
+        super().renew()
+        board, midnight = self.session.board, window_start(Window.DAY, self.session.now())
+        if board.status is not None and self.session.link == "attached" and board.today_start != midnight:
+            self.run_worker(global_actions.fetch_today(self), name="today", group="today", exclusive=True)
+
     def action_act(self, verb: str) -> None:
         self.page.do(lambda _page: global_actions.VERBS[verb](self))
 
@@ -132,10 +139,9 @@ class Console(ConsoleApp):
                 if not known or (spent.refusing and not known[0].refusing):  # its reason changes with each percent
                     toast(self, f"Of the {safe(spent.budget, 80)}, {safe(spent.reason, 80)}.", bad=True)
             board.apply(event)
-        if any(isinstance(event, Snapshot) for event in events):
-            self.run_worker(global_actions.fetch_today(self), name="today", group="today", exclusive=True)
-            if not self.session.state.view("wizard").choices:  # its file is rarely needed, so it is loaded late
-                importlib.import_module("tui.wizard").offer_once(self)
+        is_new = not self.session.state.view("wizard").choices
+        if is_new and any(isinstance(event, Snapshot) for event in events):
+            importlib.import_module("tui.wizard").offer_once(self)  # its file is rarely needed, so it is loaded late
 
     def on_console_feed_disconnected(self, event: ConsoleFeed.Disconnected) -> None:
         self.session.mark_server_gone(event.reason)

@@ -39,6 +39,8 @@ class Board:
         """The cost of calls since local midnight, with every settled one added; None until it is fetched."""
         self.today_tokens = 0
         """The tokens of the same calls."""
+        self.today_start = Millis(0)
+        """The midnight since which these two are counted; 0 if they must be fetched."""
         self.stopping: Millis | None = None
         """The latest time when the server stops; None while it serves."""
         self.tables_version = 0
@@ -98,6 +100,7 @@ class Board:
         if self.status is None or self.status.instance != event.status.instance:
             self.calls, self.call_rates, self.today_nanos, self.stopping = CallRing(), CallRates(), None, None
         self.incidents = Incidents(event.incidents)
+        self.today_start = Millis(0)
         self.status = event.status
         self._set_tables(event)
         for call in reversed(event.recent):

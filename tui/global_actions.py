@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from gateway.client import launch
-from gateway.domain.budget import Window, window_end, window_start
+from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import Conflict, GatewayError, Unavailable
 from gateway.domain.history import Question
 from gateway.domain.human_values import plural
@@ -179,10 +179,10 @@ def save_state(app: ConsoleApp) -> None:
 
 async def fetch_today(app: ConsoleApp) -> None:
     """Fetch the sums since local midnight. The board adds the calls that end afterwards."""
-    board, now = app.session.board, app.session.now()
-    since, until = window_start(Window.DAY, now), window_end(Window.DAY, now)
+    board = app.session.board
+    board.today_start = window_start(Window.DAY, app.session.now())
     try:
-        summary = await app.session.client.summary(since=since, until=until)
+        summary = await app.session.client.summary(since=board.today_start)
     except GatewayError:
         return
     board.today_nanos = summary.total.cost_nanos

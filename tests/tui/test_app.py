@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from gateway.domain.events import CallSettled, IncidentChanged, Stopping
 from gateway.domain.incidents import Incident
 from gateway.domain.settings import Settings
-from gateway.domain.units import Millis
+from gateway.domain.units import DAY_MS, Millis
 from tests.tui.owner import Owner, screen, shown
 from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLauncher, call, calls, console, sums, words
 from tui.actions import PAGES
@@ -88,6 +88,16 @@ async def test_todays_cost_grows_with_calls() -> None:
         total = sums("", client.records)
         await until(app, pilot, lambda: app.session.board.today_nanos == total.cost_nanos)
         assert app.session.board.today_tokens == total.input_tokens + total.output_tokens
+
+
+async def test_todays_cost_is_counted_from_the_new_midnight() -> None:
+    async with shown("live") as (app, pilot, client):
+        await until(app, pilot, lambda: app.session.board.today_nanos)
+        tomorrow = Millis(NOW + DAY_MS)
+        app.session.now = lambda: tomorrow
+        client.records = [call(99, tomorrow, cost_nanos=7)]
+        await until(app, pilot, lambda: app.session.board.today_nanos == 7)
+        assert client.asked.count("summary  ") == 2
 
 
 async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:

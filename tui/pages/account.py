@@ -12,7 +12,7 @@ from gateway.domain.budget import days
 from gateway.domain.fields import ACCOUNT
 from gateway.domain.forecast import PACE_DAYS, balance_forecast, forecast, used_share
 from gateway.domain.money import dollars, parse_dollars
-from gateway.domain.units import HOUR_MS, Millis
+from gateway.domain.units import Millis
 from gateway.domain.views import AccountView
 from tui import format as fmt, glyphs
 from tui.alerts import LOW_BALANCE
@@ -105,8 +105,7 @@ class AccountPage(ConsolePage):
         account = self.session.board.account
         if account is None:
             return
-        hour = self.session.now() // HOUR_MS
-        self.fetch_if_due(account.granted_nanos, (account.spent_nanos, hour), pause_ms=5_000)
+        self.fetch_if_due(account.granted_nanos, account.spent_nanos, pause_ms=5_000)
         self.query_one(TextBlock).show(partial(self.draw, account))
 
     def draw(self, account: AccountView, width: int) -> Content:

@@ -17,7 +17,7 @@ from textual.screen import ModalScreen
 
 from gateway.domain.errors import Conflict, GatewayError
 from gateway.domain.history import NOTHING_CHANGED
-from gateway.domain.units import Millis
+from gateway.domain.units import HOUR_MS, Millis
 from tui.actions import Action, bindings
 from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
@@ -89,8 +89,12 @@ class ConsolePage(Vertical):
         """Fetch what the page shows in addition to the board. Raises GatewayError."""
 
     def fetch_if_due(self, urgent: object, other: object = None, *, pause_ms: int = 0, urgent_ms: int = 0) -> None:
-        """Fetch in the background if something has changed since the last fetch, but not before a pause after it."""
+        """Fetch in the background if something has changed since the last fetch, but not before a pause after it.
+
+        Every quarter of an hour counts as a change: then a day may begin, in some time zone, and sums of days change.
+        """
         now = self.session.now()
+        other = (other, now // (HOUR_MS // 4))
         pause = pause_ms if self.fetched is None or self.fetched[0] == urgent else urgent_ms
         is_due = (urgent, other) != self.fetched and not 0 <= now - self.fetched_ms < pause
         if is_due and self.session.link == "attached":

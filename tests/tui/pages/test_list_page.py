@@ -20,7 +20,7 @@ from textual.widgets._toast import Toast
 
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.events import CallSettled
-from gateway.domain.units import Millis
+from gateway.domain.units import DAY_MS, Millis
 from tests.tui.owner import Owner, press, screen, see, settle, shown, until
 from tests.tui.stage import FakeClient, FakeLauncher, call, console, token, words
 from tests.tui.widgets.stage import WidgetStage, press_keys
@@ -312,7 +312,8 @@ async def test_a_row_is_selected_however_late_it_comes() -> None:
 async def test_a_page_asks_for_its_own_sums() -> None:
     async with shown("channels") as (app, pilot, owner):
         await settle(app, pilot)
-        assert [asked for asked in owner.asked if asked.startswith("summary ")] == ["summary  ", "summary channel hour"]
+        sums = {asked for asked in owner.asked if asked.startswith("summary ")}
+        assert sums == {"summary  ", "summary channel hour"}
 
 
 @pytest.mark.parametrize(
@@ -328,6 +329,17 @@ async def test_a_page_fetches_its_sums_soon_after_a_failure(failed: bool, passed
         await settle(app, pilot)
         await settle(app, pilot)
         assert owner.asked.count("summary channel hour") == fetches
+
+
+async def test_sums_of_days_are_fetched_again_when_the_day_ends_without_a_call() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await settle(app, pilot)
+        times = [app.session.now()]
+        app.session.now = lambda: times[0]
+        for later, fetches in ((60_000, 1), (DAY_MS, 2)):
+            times[0] = Millis(times[0] + later)
+            await settle(app, pilot)
+            assert owner.asked.count("summary token day") == fetches
 
 
 @asynccontextmanager

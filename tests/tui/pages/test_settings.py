@@ -58,6 +58,9 @@ async def test_the_server_is_asked_for_them_again_only_after_an_error_or_a_chang
 
     owner = Counting()
     async with shown("settings", owner) as (app, pilot, _):
+        await until(app, pilot, "today $")
+        owner.count = 0
+        app.page.fetched = None
         await settle(app, pilot)
         app.session.now = lambda: Millis(NOW + 60_000)
         await settle(app, pilot)
