@@ -144,6 +144,7 @@ def test_reasoning_has_three_names(name: str, end: str, field: str) -> None:
         ("I look.", "I", "I look.\n\nI"),
         ("I look.", "Found.", "I look.\n\nFound."),
         ("", "Found.", "Found."),
+        pytest.param("Look. " * 1000, "Look. " * 1000, "Look. " * 1000, id="long"),
     ],
 )
 @pytest.mark.parametrize("kind", ["all", "no ends", "only the last", "no places"])
