@@ -15,9 +15,8 @@ import logging
 import re
 import traceback
 from base64 import b64decode
-from binascii import Error as Base64Error
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from urllib.parse import unquote, urlsplit
 
@@ -78,12 +77,10 @@ def _header_secrets(value: str) -> Iterator[str]:
     scheme, _, credentials = value.partition(" ")
     yield credentials.strip()
     if scheme.lower() == "basic":
-        try:
+        with suppress(ValueError):
             pair = b64decode(credentials, validate=True).decode()
-        except (Base64Error, ValueError):
-            return
-        yield pair
-        yield pair.partition(":")[2]
+            yield pair
+            yield pair.partition(":")[2]
 
 
 def _proxy_secrets(url: str) -> Iterator[str]:
