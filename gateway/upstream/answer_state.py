@@ -340,10 +340,9 @@ class AnswerState:
             self._marks.update({} if self.native else {part.mark: None})  # native clients get what is left out here
         else:
             choice = self._choice(part.choice)
-            meaning = meaning_of(part.reason) if isinstance(part, AnswerFinished) else "stop"
-            if not meaning:
+            if isinstance(part, AnswerFinished) and not meaning_of(part.reason):
                 self.add_mark("unknown_finish_reason")  # without the word, which is the upstream's and may be anything
-            if isinstance(part, AnswerFinished) and meaning == "broken":
+            if isinstance(part, AnswerFinished) and meaning_of(part.reason) == "broken":
                 self.broken = part.reason
             elif isinstance(part, ToolCallPart) and choice.tracker.full:
                 self.broken = TOO_MANY

@@ -57,25 +57,20 @@ def reset_s(headers: Mapping[str, str]) -> float | None:
     Many vendors report several limits in every answer. A limit with nothing left was reached. Otherwise it is the one
     with the smallest share left, or, if the shares are unknown, the one that resets first.
     """
-    limits = list(_limits(headers))
+    limits = [(share, pause_s) for share, pause_s in _limits(headers) if pause_s is not None]
     reached = [pause_s for share, pause_s in limits if share == 0]
     return max(reached) if reached else min(limits, default=(0, None))[1]
 
 
-def _limits(headers: Mapping[str, str]) -> Iterator[tuple[float, float]]:
-    """Yields the share left of each limit, 2 if unknown, and the seconds until it resets."""
+def _limits(headers: Mapping[str, str]) -> Iterator[tuple[float, float | None]]:
+    """Yields the share left of each limit, 2 if unknown, and the seconds until it resets; None if they are invalid."""
     for name, value in headers.items():
         if "limit" in name and "reset" in name:
-            pause_s = _parse_pause(value, headers)
             remaining = _number(headers.get(name.replace("reset", "remaining"), ""))
             limit = _number(headers.get(name.replace("reset", "limit"), ""))
-            share = _share(remaining, limit)
+            yield _share(remaining, limit), _parse_pause(value, headers)
         elif name == "ratelimit" and (match := _RATELIMIT_RESET.search(value)):
-            share, pause_s = 2.0, _parse_pause(match[1], headers)
-        else:
-            continue
-        if pause_s is not None:
-            yield share, pause_s
+            yield 2.0, _parse_pause(match[1], headers)
 
 
 def _share(remaining: float | None, limit: float | None) -> float:

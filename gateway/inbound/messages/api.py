@@ -156,6 +156,8 @@ TOO_LONG = "prompt is too long"
 NO_THREADS = "thread_unsupported_request"
 """Anthropic's code for a request that cannot have a thread: its SDKs then send the whole conversation instead."""
 
+_STATUSES = {"upstream_overloaded": OVERLOADED, "upstream_out_of_credit": 402}
+"""The statuses that differ from other APIs', by the error's code."""
 _ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -214,12 +216,7 @@ class Messages(InboundApi):
         return AttemptPlan(message_adapter(chat), translated, native=False)
 
     def status(self, error: GatewayError) -> int:
-        if isinstance(error, UpstreamError):
-            if error.code == "upstream_overloaded":
-                return OVERLOADED
-            if error.code == "upstream_out_of_credit":
-                return 402
-        return error.http_status
+        return _STATUSES.get(error.code, error.http_status)
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
         if isinstance(error, UpstreamError) and error.verbatim and not _lacks_known_words(error):

@@ -113,6 +113,7 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     """Returns the request without what the upstream refuses in its items; None if it would not help."""
     message = failure.words
     items = rawjson.maybe_objects(order.fields.get("input")) or []
+    name, kept = "", items
     if (lone := _FOLLOWED_BY_NOTHING.search(message)) and any(_has_id(item, lone[1]) for item in items):
         name, kept = "reasoning_dropped", [item for item in items if not _has_id(item, lone[1])]
     elif THOUGHTS_REFUSED.search(message):
@@ -121,8 +122,6 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     elif field := _FIELD_REFUSED.search(message):
         refused = field[1] or field[2]
         name, kept = f"input[].{refused}", [_without_field(item, refused) for item in items]
-    else:
-        return None
     if kept == items:
         return None
     fields = {**order.fields, "input": rawjson.raw(kept)}

@@ -159,14 +159,13 @@ class OpenAIDialect(ChannelDialect):
         message = read_error(body).message
         is_other_api = not failure.sent and status != HTTPStatus.NOT_IMPLEMENTED  # which is about a part of the request
         is_refused = failure.kind is FailureKind.CLIENT and _ONLY_THERE.search(message)
+        need = failure.needs_responses
         if is_refused and "tool" in message:
             need = ResponsesNeed.TOOLS
         elif is_other_api or (status in (404, 405) and failure.kind is FailureKind.SERVER):
             need = ResponsesNeed.MODEL
         elif is_refused:
             need = ResponsesNeed.MODEL if "model" in message else ResponsesNeed.CALL
-        else:
-            return failure
         return msgspec.structs.replace(failure, needs_responses=need)
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:

@@ -202,12 +202,9 @@ class ChatReader(AnswerReader):
             word = native if isinstance(native, str) and meaning_of(native) == "broken" else word
             stop_sequences = map(choice.fields.get, ("stop_reason", "matched_stop"))  # vLLM's, SGLang's
             stop_sequence = next((text for raw in stop_sequences if isinstance(text := rawjson.maybe(raw), str)), None)
-            stop = AnswerFinished(word, choice.index, stop_sequence)
+            self._parts.append(AnswerFinished(word, choice.index, stop_sequence))
         elif choice.whole:
-            stop = AnswerFinished("stop", choice.index)
-        else:
-            return
-        self._parts.append(stop)
+            self._parts.append(AnswerFinished("stop", choice.index))
 
     def _add_message(self, choice: ParsedChoice) -> None:
         message, index, add = choice.message, choice.index, self._parts.append
