@@ -47,15 +47,15 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     Raises NotFound if the channel does not serve the model.
     """
     served = _served_model(channel, model)
-    began = engine.clock.mono()
+    started = began = engine.clock.mono()
     keys = zip(channel.all_keys or ("",), channel.state_ids, strict=True)
-    listings = [await _list_models(engine, channel.with_only_key(key), state_id) for key, state_id in keys]
+    listings = [await _list_models(engine, channel.with_only_key(key), state_id, started) for key, state_id in keys]
     ok, text = any(listing.ok for listing in listings), _listings_text(listings)
     if served is not None:
         began = engine.clock.mono()
         tested = min(listings, key=lambda listing: (not listing.ok, listing.is_refused))
         ok, call_text = await _call(engine, tested.channel, served)
-        if ok and channel.keys and _has_key(engine, tested.channel, tested.state_id):
+        if ok and channel.keys and started >= engine.health.renewed[channel.id]:
             engine.health.clear(tested.state_id)  # this also ends the pause of a key that lacked credit
         reason = call_text.removeprefix(NO_ANSWER)
         is_same = not ok and reason == text.removeprefix(NO_MODELS)
@@ -72,7 +72,7 @@ async def test_key(engine: Engine, channel: Channel, number: int) -> None:
     tested = channel.with_only_key(channel.all_keys[number - 1])
     with suppress(TimeoutError):
         async with asyncio.timeout(5.0):
-            await _list_models(engine, tested, channel.state_ids[number - 1])
+            await _list_models(engine, tested, channel.state_ids[number - 1], engine.clock.mono())
     engine.incident_watch.refresh()
 
 
@@ -101,8 +101,8 @@ class _Listing(msgspec.Struct, frozen=True):
     is_refused: bool = False
 
 
-async def _list_models(engine: Engine, channel: Channel, state_id: ChannelId) -> _Listing:
-    """Fetch the list. What this says about the key is recorded in its health state, unless it has been replaced.
+async def _list_models(engine: Engine, channel: Channel, state_id: ChannelId, began: float) -> _Listing:
+    """Fetch the list. What it says of the key is kept in its health state, unless the channel was edited meanwhile.
 
     The state of an only key is the channel's, which ``test_channel`` records.
     """
@@ -111,25 +111,16 @@ async def _list_models(engine: Engine, channel: Channel, state_id: ChannelId) ->
     except UpstreamError as error:
         reason = reason_of(channel, error)
         is_refused = refuses_key(error)
-        if is_refused and _has_key(engine, channel, state_id):
+        if is_refused and began >= engine.health.renewed[channel.id]:
             engine.health.note_failure(state_id, error.kind, reason)
         return _Listing(channel, state_id, False, NO_MODELS + reason, is_refused)
     is_paused = engine.health.state_of(state_id).kind is FailureKind.QUOTA
-    if state_id != channel.id and not is_paused and _has_key(engine, channel, state_id):
+    if state_id != channel.id and not is_paused and began >= engine.health.renewed[channel.id]:
         engine.health.clear(state_id)
     listed = {model.upstream_name for model in models}
     missing = [m.name for m in channel.models if m.upstream_name not in listed]
     suffix = f"; missing: {', '.join(missing[:5])}" if missing else ""
     return _Listing(channel, state_id, True, f"it lists {count_text(len(models), 'model')}{suffix}")
-
-
-def _has_key(engine: Engine, tested: Channel, state_id: ChannelId) -> bool:
-    """Returns whether the channel, which may have been edited, still has the address and the key with this state."""
-    current = engine.catalog.registry.channels.get(tested.id)
-    if current is None or current.base_url != tested.base_url:
-        return False
-    keys = {id: key for key, id, _ in current.several_keys}
-    return (keys | {current.id: current.key}).get(state_id) == tested.key
 
 
 def _listings_text(listings: Sequence[_Listing]) -> str:

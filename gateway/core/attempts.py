@@ -292,7 +292,7 @@ class Attempts:
         error = await self.preparer.run(call, redact)
         kind = FailureKind.CUT if call.delivery.content_sent else error.kind
         reason = plain(error.record_message.removeprefix(f"channel '{route.channel.name}': "), 160)
-        if call.context.origin.began >= self.health.renewed.get(route.channel.id, 0.0):
+        if call.context.origin.began >= self.health.renewed[route.channel.id]:
             if kind is FailureKind.MISSING:
                 self.health.note_missing(route.channel.id, route.subject)
             self.health.note_failure(fault_of(route, kind), kind, reason, error.retry_after_s)

@@ -14,7 +14,7 @@ Each of several keys has a state like a channel. A failure of one key alone (ref
 channel in use with the other keys. A channel without a usable key is paused until its first key is back.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
@@ -129,8 +129,8 @@ class ChannelHealth:
         """Returns how many calls a channel is answering."""
         self.failing: dict[ChannelId, _Failures] = {}
         """Channels and keys that failed recently; usually none."""
-        self.renewed: dict[ChannelId, float] = {}
-        """When channels were last edited, cleared or tested well. Failures of calls that began before do not count."""
+        self.renewed: defaultdict[ChannelId, float] = defaultdict(float)
+        """When channels were last edited, cleared or tested well. Calls and tests that began before say nothing now."""
 
     def state(self, channel: Channel) -> HealthState:
         if not channel.enabled:

@@ -154,7 +154,7 @@ class Engine:
             self.learned.forget(channel_id)
             self.upstreams.forget(channel_id)
             return
-        if _model_names(before) != _model_names(after):
+        if (before.patterns, before.models) != (after.patterns, after.models):
             self.health.forget_missing(channel_id)
         if before.all_keys != after.all_keys:
             self.health.renumber_keys(before, after)
@@ -235,10 +235,6 @@ class Engine:
         if self.pipeline.closed is not None:
             return "draining"
         return "serving" if self.address else "embedded"
-
-
-def _model_names(channel: Channel) -> object:
-    return channel.patterns, [(served.name, served.upstream) for served in channel.models]
 
 
 def _changes_upstream(before: Channel, after: Channel) -> bool:
