@@ -1,8 +1,9 @@
 """Events: the JSON lines for a watcher. They begin with a snapshot, which is sent again if the watcher falls behind.
 
 The start and end of a call are reported at once, its progress at most five times a second (the bus ensures that),
-balances and changed tables at most four times a second, sums of tables every three seconds. Lines are written in
-batches. A slow watcher does not slow down calls: its queue is bounded, and its connection closed after ``STUCK_S``.
+balances and changed tables at most four times a second, sums of tables every three seconds, all tables every minute.
+Lines are written in batches. A slow watcher does not slow down calls: its queue is bounded, and its connection closed
+after ``STUCK_S``.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ class WatcherStream:
         """The incidents as they were last reported."""
         self._account: AccountView | None = None
         self._balance_due = self._tables_due = math.inf
-        """When to report the balance and the tables next; infinite if they have not changed."""
+        """When to report the balance and the tables next; infinite for a balance that has not changed."""
         self._tables_cost_s = 0.0
         """How long the last report of the tables took to compute."""
         self._deletions = 0
@@ -95,7 +96,7 @@ class WatcherStream:
                 self._query = calls_query(self._edits, self._filters)
         sums = await tallies(engine)
         self._account = account_view(engine)
-        self._balance_due = self._tables_due = math.inf
+        self._balance_due = math.inf
         self._balance_sent = self._tables_sent = began
         entities = {
             "account": self._account,
@@ -107,6 +108,7 @@ class WatcherStream:
             "removed_names": names_of_removed(engine),
         }
         self._tables_cost_s = self._clock() - began
+        self._tables_due = began + max(60.0, 50 * self._tables_cost_s)  # a token may expire, a budget begin again
         return entities
 
     async def lines(self, batch: Batch) -> bytes:
@@ -147,9 +149,10 @@ class WatcherStream:
             self._balance_due = min(self._balance_due, max(now, self._balance_sent + 0.25))
         if batch.changed:
             self._tables_due = min(self._tables_due, max(now, self._tables_sent + 0.25))
-        elif sums_changed and self._tables_due == math.inf:
+        elif sums_changed:
             # sums may be three seconds old; reports of large tables may take 2% of the time
-            self._tables_due = max(now, self._tables_sent) + max(3.0, 50 * self._tables_cost_s)
+            due = max(now, self._tables_sent) + max(3.0, 50 * self._tables_cost_s)
+            self._tables_due = min(self._tables_due, due)
 
     def _balance_lines(self, now: float) -> list[bytes]:
         """Returns the account's line; empty if the account is as it was last sent."""

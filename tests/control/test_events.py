@@ -208,6 +208,19 @@ async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: WatcherSt
     assert await feed.lines(Batch()) == b""
 
 
+async def test_tables_change_with_time_alone(feed: WatcherStream, owner: ControlClient, hand: Mono) -> None:
+    """A token that had expired was shown as active by an idle console, and yesterday's budget as used up."""
+    await owner.add_token({"name": "short", "expires": int(time.time() * 1000) + 1_000})
+    states = []
+    for passed in (1.0, 15.0, 15.0, 15.0, 15.0):
+        hand.now += passed
+        lines = said(await feed.lines(Batch(changed=passed == 1.0)))
+        tables = [event.tokens for event in lines if isinstance(event, EntityChanged)]
+        states += [token.state for tokens in tables for token in tokens if token.name == "short"]
+        await asyncio.sleep(0.3)
+    assert states == ["active", "expired"]
+
+
 async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Mono) -> None:
     assert feed.next_due_s() == 15.0
     assert await feed.lines(Batch()) == b""
