@@ -326,8 +326,5 @@ def _logprobs(raw: msgspec.Raw) -> bytes:
     """Returns the log probabilities of the text's tokens as a JSON array; nothing without any."""
     if rawjson.is_null(raw):
         return b""
-    try:
-        content = rawjson.fields(raw).get("content", NULL)
-        return bytes(content) if rawjson.items(content) else b""
-    except ValueError:
-        return b""
+    content = rawjson.maybe_fields(raw).get("content", NULL)
+    return bytes(content) if rawjson.maybe_items(content) else b""
