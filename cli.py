@@ -20,17 +20,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gateway import __version__
-from gateway.commands.base import (
-    COMPLETE,
-    CONSOLE,
-    HOME,
-    HOST,
-    PORT,
-    SuggestingGroup,
-    address_options,
-    home_option,
-    show_help,
-)
+from gateway.commands.base import COMPLETE, CONSOLE, HOME, HOST, PORT, SuggestingGroup, address_options, show_help
 from gateway.commands.exit_codes import PROGRAM, Exit, report
 from gateway.domain.errors import GatewayError
 
@@ -151,7 +141,7 @@ def tollkeeper(ctx: click.Context) -> None:
         raise click.UsageError(message)
 
 
-tollkeeper.params[:0] = [home_option(), *address_options()]
+tollkeeper.params[1:1] = address_options()  # after --home
 
 
 def _start(ctx: click.Context) -> NoReturn:

@@ -14,15 +14,7 @@ from gateway.client.apps import last_used_token
 from gateway.client.connect_card import SAMPLES
 from gateway.client.control import ControlClient
 from gateway.client.doctor_checks import check_everything
-from gateway.client.test_call import (
-    EMBEDDINGS,
-    INPUT_BOUND,
-    OUTPUT_CAP,
-    PublicApi,
-    api_for,
-    require_serving,
-    version_text,
-)
+from gateway.client.test_call import EMBEDDINGS, PublicApi, api_for, call_facts, require_serving, version_text
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import LimitView, Obstacle, Why, left_text
@@ -155,9 +147,7 @@ async def check_model(case: Case) -> str | Step:
 
 async def _why(case: Case, api: str) -> Why:
     token = case.token.id if case.token is not None else case.key
-    can_stream = bool(SAMPLES[api].end_marks)
-    size = {"prompt_tokens": INPUT_BOUND} | ({"max_tokens": OUTPUT_CAP} if can_stream else {})
-    return await case.client.why(token, case.model, stream=can_stream, api=api if api != CHAT_API else None, **size)
+    return await case.client.why(token, case.model, **call_facts(api))
 
 
 def _missing_model(text: str, fix: str) -> Step:

@@ -43,6 +43,13 @@ def api_for(*names: str) -> str:
     return EMBEDDINGS if any(map(is_embedding_model, names)) else CHAT_API
 
 
+def call_facts(api: str) -> dict[str, Any]:
+    """Returns what a dry run of a test call must know: its size and API, and whether it is streamed."""
+    can_stream = bool(SAMPLES[api].end_marks)
+    limit = {"max_tokens": OUTPUT_CAP} if can_stream else {}
+    return {"prompt_tokens": INPUT_BOUND, "stream": can_stream, "api": api if api != CHAT_API else None, **limit}
+
+
 class PublicApi(msgspec.Struct, frozen=True):
     """/v1 as clients use it, with a key. Every method raises the error of /v1, or Unavailable."""
 

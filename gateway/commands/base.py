@@ -127,7 +127,11 @@ def refuse_repeated_options(command: click.Command, ctx: click.Context, args: Se
 
 
 class SuggestingGroup(click.Group):
-    """A group whose error for an unknown word suggests a command."""
+    """A group with ``--home``, whose error for an unknown word suggests a command."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params.insert(0, home_option())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         refuse_repeated_options(self, ctx, args)
@@ -157,7 +161,6 @@ class Noun(SuggestingGroup):
         """``bare`` is the command that the noun alone runs. If it is empty, the help is shown."""
         super().__init__(*args, **options)
         self.bare = bare
-        self.params.append(home_option())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if self.bare and not ctx.resilient_parsing and self._names_no_command(args):
