@@ -181,12 +181,11 @@ def _bind(handler: Handler, edits: ConfigEdits) -> WebHandler:
 
 def _guard_and_report(secret: str) -> Middleware:
     """Returns the middleware that checks every request, even for an unknown path, and makes responses of exceptions."""
-    own_uid = own_user()
 
     @web.middleware
     async def handle(request: web.Request, handler: WebHandler) -> web.StreamResponse:
         try:
-            check_caller(request.headers, request.transport, secret, own_uid)
+            check_caller(request.headers, request.transport, secret)
             return await handler(request)
         except GatewayError as exc:
             return _error_response(exc)
@@ -220,11 +219,10 @@ def _gateway_error(exc: web.HTTPException, request: web.Request) -> GatewayError
     return BadRequest(f"the request cannot be served: {exc.reason}")
 
 
-def check_caller(headers: Mapping[str, str], transport: BaseTransport | None, secret: str, own_uid: int | None) -> None:
+def check_caller(headers: Mapping[str, str], transport: BaseTransport | None, secret: str) -> None:
     """Check that a request may use the control surface. Raises RequestRefused or InvalidToken.
 
-    1. The peer: on a Unix socket it must run as the server's own user, if the system reports the user. ``own_uid`` is
-       what ``own_user`` returns.
+    1. The peer: on a Unix socket it must run as the server's own user, if the system reports the user.
     2. ``Host`` must name this machine, and ``Origin`` must be absent: a web page can reach loopback, but cannot forge
        these headers.
     3. The secret of the runfile, compared in constant time.
@@ -232,8 +230,7 @@ def check_caller(headers: Mapping[str, str], transport: BaseTransport | None, se
     sock = transport.get_extra_info("socket") if transport is not None else None
     if sock is None:
         raise RequestRefused("the connection is closing")
-    peer = peer_uid(sock)
-    if peer is not None and own_uid is not None and peer != own_uid:
+    if peer_uid(sock) not in (None, own_user()):
         message = "this gateway belongs to another user of this machine; start your own"
         raise RequestRefused(message, code="foreign_user")
     _check_host(headers.get("Host", ""), sock)
