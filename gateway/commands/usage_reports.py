@@ -146,13 +146,10 @@ def _print_notes(view: Summary, note: str) -> None:
 def _in_order(names: Sequence[str]) -> list[str]:
     """Returns the dimensions in the order of the columns. Raises UsageError for those that cannot be combined."""
     times = [name for name in names if name in STEPS]
-    others = [name for name in names if name not in STEPS]
-    if (
-        len(set(names)) == len(names)
-        and len(times) <= 1
-        and (len(others) <= 1 or (not times and set(others) == {"token", "model"}))
-    ):
-        return [*times, *sorted(others, reverse=True)]
+    others = sorted((name for name in names if name not in STEPS), reverse=True)
+    is_known_pair = not times and others == ["token", "model"]
+    if len(set(names)) == len(names) and len(times) <= 1 and (len(others) <= 1 or is_known_pair):
+        return [*times, *others]
     text = f"--by {','.join(names)}: only token,model can be combined, or month, day or hour with one of the others"
     raise click.UsageError(f"{text}; 'tollkeeper usage export' has every call")
 

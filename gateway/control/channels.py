@@ -87,16 +87,13 @@ def accept_key(edits: ConfigEdits, id_: ChannelId, listed: Change | None) -> Non
 def _with_matching_url(edited: Channel, old: Channel) -> Channel:
     """Returns the channel with an address for its dialect, if the dialect has changed but the address has not.
 
-    The address is empty if the dialect has none, else the old one or the default. Raises BadRequest without either.
+    The address is empty if the dialect has none, else the old one or the default.
     """
     if edited.dialect is old.dialect or edited.base_url != old.base_url:
         return edited
     if not edited.dialect.info.needs_url:
         return msgspec.structs.replace(edited, base_url="", preset="" if edited.preset == old.preset else edited.preset)
-    url = old.base_url or default_base_url(edited.dialect, edited.preset)
-    if not url:
-        raise BadRequest(f"base_url: the {edited.dialect} dialect needs the address of its upstream", param="base_url")
-    return msgspec.structs.replace(edited, base_url=url)
+    return msgspec.structs.replace(edited, base_url=old.base_url or default_base_url(edited.dialect, edited.preset))
 
 
 async def _changes_to_save(edits: ConfigEdits, channel: Channel, old: Channel | None) -> list[Change]:

@@ -121,7 +121,7 @@ async def test_another_dialect_goes_to_its_own_address(owner: ControlClient, gat
         edited = await owner.edit_channel("up", {"dialect": dialect})
         assert (edited.dialect, edited.base_url) == (dialect, address)
         await owner.edit_channel("up", {"dialect": "mock"})
-    with pytest.raises(BadRequest, match="needs the address"):
+    with pytest.raises(BadRequest, match="a base URL is required"):
         await owner.edit_channel("up", {"dialect": "openai"})
 
 
