@@ -158,9 +158,8 @@ def affordable_hold(call: Call, needs: Sequence[ModelNeed], books: MoneyBooks) -
 def _hold_for(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -> HoldPlan:
     """Returns the hold for the most that a call may need. Raises QuotaExceeded, which names the limit to send."""
     context = call.context
-    account, group = context.catalog.registry.account, context.group
     try:
-        return plan_hold(books, account, group, context.token, need, model.prices, now=context.origin.ts)
+        return plan_hold(books, context.group, context.token, need, model.prices, now=context.origin.ts)
     except QuotaExceeded as error:
         limit = error.affordable_output
         if limit and context.request.choices == 1 and _can_limit(call, model.effects, limit):

@@ -49,9 +49,8 @@ class Catalog:
         """When prices may order channels otherwise; None if they order none."""
         self.token_by_digest = {t.digest: t for t in registry.tokens.values()}.get
         """Returns the token whose key has this digest; None if it is unknown."""
-        self.prices: Mapping[str, Price] = prices_by_model(registry)
-        """The price of each model: the owner's, else its first priced channel's."""
-        self.price = self.prices.get
+        self.price = prices_by_model(registry).get
+        """Returns the price of a model: the owner's, else its first priced channel's; None if it has none."""
         self.prices_at = PricesNow().at
         """Returns the prices for calls that begin at a moment, from prices of this catalog."""
         self._groups: dict[str, GroupModels] = {}

@@ -145,10 +145,7 @@ def known_limit(channel: Channel, served: ServedModel) -> int | None:
 
 
 def priced_model(channel: Channel, served: ServedModel, prices: Mapping[str, Price]) -> ServedModel:
-    """Returns the model with its price at the channel, and its output limit, for which the context length may stand.
-
-    What the upstream publishes does not count where the owner set a price for the channel.
-    """
+    """Returns the model with its price at the channel, and its output limit, for which the context length may stand."""
     price = channel_price(channel, served, prices)
     limit = known_limit(channel, served) or served.context or (price.context if price is not None else None)
     published = None if set_by_owner(served.price) else served.published

@@ -1,10 +1,11 @@
 """Group policy: the order that a group's channels are tried in for a model, and which other models may answer. Pure.
 
 Both are computed for each catalog. By ``priority``, the highest comes first. ``cheapest`` orders by the price in force
-of three input tokens and one output token, as the upstream publishes it, else as used for charging; local servers
-without a price are free. ``local`` puts servers on this machine and network first, each only while it has no other
-call, unless its limits say otherwise. ``fastest`` orders by measurements, which ``routing`` looks up. Ties are ordered
-by priority. A hold covers the most expensive affordable fallback; the charge is the price of the model that answered.
+of three input tokens and one output token: the owner's for that channel, else what the upstream publishes, else the one
+used for charging; local servers without a price are free. ``local`` puts servers on this machine and network first,
+each only while it has no other call, unless its limits say otherwise. ``fastest`` orders by measurements, which
+``routing`` looks up. Ties are ordered by priority. A hold covers the most expensive affordable fallback; the charge is
+the price of the model that answered.
 """
 
 from collections.abc import Sequence

@@ -42,8 +42,7 @@ class ProgressReporter:
         if call.delivery.last_write - call.delivery.reported_at < 0.2:
             return
         spent, context = self.report_output(call), call.context
-        account = context.catalog.registry.account
-        left = money_until_stop(self.books, account, context.token, began=context.origin.ts)
+        left = money_until_stop(self.books, context.token, began=context.origin.ts)
         if left is not None and left + call.hold.nanos < spent:
             raise BudgetExhausted("the money for this call is used up")
 

@@ -204,6 +204,9 @@ def affordable_output(
 class MoneyBooks(Protocol):
     """The part of the books that is about money."""
 
+    def account(self) -> Account:
+        """Returns the account as it is now, also for calls that began before an edit."""
+
     def available(self) -> Nanos:
         """Returns granted, minus spent, minus held."""
 
@@ -231,7 +234,6 @@ class HoldPlan(msgspec.Struct, frozen=True, gc=False):
 
 def plan_hold(
     books: MoneyBooks,
-    account: Account,
     group: Group,
     token: Token,
     need: CallNeed,
@@ -244,13 +246,14 @@ def plan_hold(
     Raises QuotaExceeded if the least that it needs is not left, with the output that is affordable at these prices. Of
     several budgets that are too small, it names the one that stays so for longest.
     """
+    account = books.account()
     if account.status is AccountStatus.SUSPENDED:
         msg = "the account is suspended; 'tollkeeper account set --status active' reactivates it"
         raise QuotaExceeded(msg, code="account_suspended")
     has_budgets = account.budgets or group.budgets or token.budgets
     if not has_budgets and (not need.nanos or need.nanos <= books.available()):
         return HoldPlan(need.nanos, need.input + need.output)
-    headrooms = list(_headrooms(books, account, group, token, now=now))
+    headrooms = list(_headrooms(books, group, token, now=now))
     tokens = need.input + need.output
     left_nanos = min(headroom.nanos for headroom in headrooms if headroom.nanos is not None)
     left_tokens = min((headroom.tokens for headroom in headrooms if headroom.tokens is not None), default=tokens)
@@ -272,9 +275,9 @@ def _refusal(books: MoneyBooks, shortages: Iterable[Shortage], affordable: int) 
     return error
 
 
-def money_until_stop(books: MoneyBooks, account: Account, token: Token, *, began: Millis) -> int | None:
+def money_until_stop(books: MoneyBooks, token: Token, *, began: Millis) -> int | None:
     """Returns the nano-dollars left before a stream that began then must end; None if the settings end no streams."""
-    amounts_left = [int(books.available())] if account.stop_when_empty else []
+    amounts_left = [int(books.available())] if books.account().stop_when_empty else []
     for budget in token.budgets if token.stop_when_empty else ():
         headroom = _headroom(books, ("token", token.id), budget, token.name, began)
         if headroom.nanos is not None:
@@ -294,10 +297,10 @@ def _shortages(headrooms: list[Headroom], token: Token, need: CallNeed) -> Itera
                 )
 
 
-def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:
+def _headrooms(books: MoneyBooks, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:
     yield Headroom(label="the account", nanos=books.available(), tokens=None, resets=None)
     for scope, budgets, name in (
-        (ACCOUNT, account.budgets, ""),
+        (ACCOUNT, books.account().budgets, ""),
         (("group", group.id), group.budgets, group.name),
         (("token", token.id), token.budgets, token.name),
     ):

@@ -196,6 +196,7 @@ class Books:
         self.write: Callable[[], None] = recorder.write
         """Writes the records of all calls that were settled with ``deferred``, at once. Raises nothing."""
         self.counters = Counters(calls, recorder.waiting, recorder.lock)
+        self.account = lambda: entities.registry.account
         self.spent = self.counters.spent
         self.held = self._holds.held
         self.running_in = self._holds.running_in

@@ -76,7 +76,7 @@ def test_nothing_is_taken_by_checking(limiter: Limiter) -> None:
 def test_the_model_is_looked_at_before_everything_else(limiter: Limiter) -> None:
     blocked = Account(status=AccountStatus.SUSPENDED)
     token = kit.token(limits=Limits(rpm=0))
-    assert type(refusal(limiter, token, offered(account=blocked), "other", Purse(0))) is NotFound
+    assert type(refusal(limiter, token, offered(), "other", Purse(0, blocked))) is NotFound
 
 
 def test_a_missing_price_is_reported_before_the_rate(limiter: Limiter) -> None:

@@ -267,8 +267,8 @@ async def test_an_owner_who_ends_a_stalled_stream_does_not_wait_for_ever(up: Rig
 class Books(Purse):
     """Remembers the reports."""
 
-    def __init__(self, available: int = 10**9) -> None:
-        super().__init__(available)
+    def __init__(self, available: int, account: Account | None) -> None:
+        super().__init__(available, account or Account())
         self.told: list[Running] = []
 
     def update(self, call: Running) -> None:
@@ -281,10 +281,10 @@ class Desk:
     def __init__(self, token: Token | None = None, account: Account | None = None, available: int = 10**9) -> None:
         self.watch = Watch()
         self.bus = EventBus()
-        self.books = Books(available)
+        self.books = Books(available, account)
         self.teller = ProgressReporter(self.bus, self.books)
         origin = kit.origin(began=self.watch.clock.mono())
-        self.call = kit.call(origin=origin, catalog=kit.catalog(account=account), token=token or kit.token())
+        self.call = kit.call(origin=origin, catalog=kit.catalog(), token=token or kit.token())
         self.call.begin_attempt(kit.route(), "")
         self.call.attempt.stream = as_chat(new_adapter(kit.channel().dialect)).stream(
             Order(fields=self.call.context.request.fields, model="m", stream=True), kit.channel()

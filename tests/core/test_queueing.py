@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.account import AccountStatus
+from gateway.domain.account import Account, AccountStatus
+from gateway.domain.budget import Budget
 from gateway.domain.call import PASSED_MARK, FailureKind, Outcome, mark_values, wait_of
-from gateway.domain.errors import InvalidToken, QuotaExceeded, RateLimited, Unavailable
+from gateway.domain.errors import InvalidToken, RateLimited, Unavailable
 from gateway.domain.events import CallLeft
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
-from gateway.domain.units import ChannelId
+from gateway.domain.units import ChannelId, Nanos
 from tests.core import kit
 from tests.core.ends import GOOD_STREAM, Answered, FakeClient, FakeReply, error_body, whole
 from tests.core.rig import Rig, until
@@ -125,14 +126,23 @@ async def test_each_call_adds_once_to_the_budget_of_retries_whether_it_waits_or_
     assert ward.rig.pipeline.attempts.chooser.retries.calls == 2
 
 
-async def test_changes_during_the_wait_count(ward: Ward) -> None:
-    """Money, rates and the token itself are checked again after the wait."""
+@pytest.mark.parametrize(
+    ("account", "grant", "code"),
+    [
+        (Account(status=AccountStatus.SUSPENDED), 0, "account_suspended"),
+        (Account(budgets=(Budget(nanos=Nanos(1)),)), 0, "insufficient_quota"),
+        (Account(), -(10**12), "insufficient_quota"),
+    ],
+    ids=["suspended", "another budget", "money taken"],
+)
+async def test_changes_of_the_account_during_the_wait_count(
+    ward: Ward, account: Account, grant: int, code: str
+) -> None:
     first, second = await ward.queue("token")
-    account = ward.rig.store.entities.registry.account
-    ward.rig.put("account", "", type(account)(status=AccountStatus.SUSPENDED))
-    ward.rig.grant(-(10**12))
+    ward.rig.put("account", "", account)
+    ward.rig.grant(grant)
     await ward.finish(first)
-    assert type(await caught_task(second)) is QuotaExceeded
+    assert (await caught_task(second)).code == code
 
 
 @pytest.mark.parametrize("owner", ["token", "channel"])

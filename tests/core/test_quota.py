@@ -45,12 +45,16 @@ PRICE = Price(model="m", input=Nanos(2 * MILLION), output=Nanos(10 * MILLION))
 class Purse:
     """Books made of plain numbers: spent by scope and window start, held by scope."""
 
-    def __init__(self, available: int = 1_000_000) -> None:
+    def __init__(self, available: int = 1_000_000, account: Account = Account()) -> None:  # noqa: B008 - frozen
         self.nanos = available
+        self.owner = account
         self.spendings: dict[tuple[Scope, Millis], Amounts] = {}
         self.holds: dict[Scope, Amounts] = {}
         """Of calls that began at noon."""
         self.running: dict[CallId, Running] = {}
+
+    def account(self) -> Account:
+        return self.owner
 
     def available(self) -> Nanos:
         return Nanos(self.nanos)
@@ -80,7 +84,8 @@ def take(purse: Purse, need: CallNeed, **budgets: Budget) -> HoldPlan:
 
     token = Token(id=TokenId("tok_1"), name="laptop", group="home", digest="", hint="", budgets=of("token"))
     group = Group(name="home", budgets=of("group"))
-    return plan_hold(purse, Account(budgets=of("account")), group, token, need, now=NOON)
+    purse.owner = Account(budgets=of("account"))
+    return plan_hold(purse, group, token, need, now=NOON)
 
 
 def need(
@@ -322,13 +327,13 @@ def test_a_call_for_much_output_learns_how_to_hold_less() -> None:
     assert found.endswith(f"than the 64000 output tokens that it allows: {edit}")
     program = Token(id=TokenId("tok_1"), name="laptop", group="home", digest="", hint="", temporary=True)
     with pytest.raises(QuotaExceeded) as caught:
-        plan_hold(Purse(100), Account(), Group(name="home"), program, need(cap=64_000), now=NOON)
+        plan_hold(Purse(100), Group(name="home"), program, need(cap=64_000), now=NOON)
     assert caught.value.message.endswith(
         f"{edit}, or for the next program 'tollkeeper run --hold-output 8000 -- PROGRAM'"
     )
     fitting = msgspec.structs.replace(program, fit_output=True)  # the least that is useful was tried already
     with pytest.raises(QuotaExceeded) as caught:
-        plan_hold(Purse(100), Account(), Group(name="home"), fitting, need(cap=64_000), now=NOON)
+        plan_hold(Purse(100), Group(name="home"), fitting, need(cap=64_000), now=NOON)
     assert "--hold-output" not in caught.value.message
 
 
@@ -338,7 +343,7 @@ def test_the_budget_of_a_program_is_that_of_its_run() -> None:
     for temporary in (False, True):
         one = msgspec.structs.replace(token, temporary=temporary)
         with pytest.raises(QuotaExceeded) as caught:
-            plan_hold(Purse(), Account(), Group(name="home"), one, need(), now=NOON)
+            plan_hold(Purse(), Group(name="home"), one, need(), now=NOON)
         found.append("tollkeeper run --budget AMOUNT" in caught.value.message)
     assert found == [False, True]
 
@@ -459,10 +464,9 @@ def test_what_only_names_a_call_is_not_read_again() -> None:
 
 def test_a_suspended_account_refuses_all() -> None:
     token = Token(id=TokenId("tok_1"), name="laptop", group="home", digest="", hint="")
+    purse = Purse(account=Account(status=AccountStatus.SUSPENDED))
     with pytest.raises(QuotaExceeded) as caught:
-        plan_hold(
-            Purse(), Account(status=AccountStatus.SUSPENDED), Group(name="home"), token, need(price=None), now=NOON
-        )
+        plan_hold(purse, Group(name="home"), token, need(price=None), now=NOON)
     assert caught.value.code == "account_suspended"
 
 
@@ -491,11 +495,11 @@ def token(stops: bool, *budgets: Budget) -> Token:
 
 
 def test_no_stream_is_to_be_stopped() -> None:
-    assert money_until_stop(Purse(), Account(), token(False, Budget(nanos=Nanos(5))), began=NOON) is None
+    assert money_until_stop(Purse(), token(False, Budget(nanos=Nanos(5))), began=NOON) is None
 
 
 def test_the_account_may_want_a_stream_stopped() -> None:
-    assert money_until_stop(Purse(70), Account(stop_when_empty=True), token(False), began=NOON) == 70
+    assert money_until_stop(Purse(70, Account(stop_when_empty=True)), token(False), began=NOON) == 70
 
 
 def test_a_token_may_want_a_stream_stopped_by_its_tightest_budget() -> None:
@@ -503,7 +507,7 @@ def test_a_token_may_want_a_stream_stopped_by_its_tightest_budget() -> None:
     purse.spendings[TOKEN, window_start(Window.DAY, NOON)] = Amounts(nanos=Nanos(30))
     purse.holds[TOKEN] = Amounts(nanos=Nanos(20))
     budgets = (Budget(nanos=Nanos(90)), Budget(window=Window.DAY, nanos=Nanos(100)), Budget(tokens=1))
-    assert money_until_stop(purse, Account(), token(True, *budgets), began=NOON) == 50
+    assert money_until_stop(purse, token(True, *budgets), began=NOON) == 50
 
 
 def test_calls_of_the_next_day_leave_a_stream_of_yesterday_what_it_had() -> None:
@@ -514,4 +518,4 @@ def test_calls_of_the_next_day_leave_a_stream_of_yesterday_what_it_had() -> None
     purse.holds[TOKEN] = Amounts(nanos=Nanos(50))
     purse.update(msgspec.structs.replace(holder(1, "tok_1", held=Nanos(30)), ts=midnight))
     daily = token(True, Budget(window=Window.DAY, nanos=Nanos(100)))
-    assert money_until_stop(purse, Account(), daily, began=NOON) == 50
+    assert money_until_stop(purse, daily, began=NOON) == 50
