@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.field_kinds import NONE_WORD, Field, json_value
 from gateway.domain.fields import Table
 from gateway.domain.quoting import quote_name
@@ -87,12 +87,18 @@ class EntityForm:
         return {name: json_value(value) for name, value in entity.items() if value != getattr(self._before, name)}
 
     def _check_changed_meanwhile(self, body: Mapping[str, Any]) -> None:
-        """Raises BadRequest, once for each change, if a field of the body was changed after the form was opened."""
+        """Raises BadRequest, once for each change, if a field of the body was changed after the form was opened; and
+        NotFound if the entity is gone.
+        """
         board, before = self.session.board, self._last_seen
         if before is None:
             return
-        entities = (*board.tokens, *board.groups, *board.channels, board.account)
-        self._last_seen = next((entity for entity in entities if _identity(entity) == _identity(before)), before)
+        entities = (*board.tokens, *board.ended_tokens, *board.groups, *board.channels, board.account)
+        current = next((entity for entity in entities if _identity(entity) == _identity(before)), None)
+        if current is None:
+            history = self.session.key("app.history")
+            raise NotFound(f"it was deleted or renamed meanwhile; after esc, {history} shows the change and undoes it")
+        self._last_seen = current
         for field in self._table:
             old_text, new_text = (field.kind.text(getattr(entity, field.name)) for entity in (before, self._last_seen))
             if field.name in body and new_text != old_text:

@@ -11,7 +11,7 @@ from gateway.domain.group import Fallback, Policy
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
 from tests.domain.field_samples import ODD
-from tests.tui.owner import Owner, press, screen, shown, typed_form
+from tests.tui.owner import Owner, press, screen, shown, text_of, typed_form
 from tests.tui.stage import NOW, channel, group, token
 from tui.pages.channel_form import ChannelForm
 from tui.pages.groups import GroupForm
@@ -155,6 +155,20 @@ async def test_what_was_changed_meanwhile_is_replaced_only_by_a_second_attempt(p
         assert owner.did == []
         await press(app, pilot, "enter")
         assert owner.did == [(f"edit_{noun}", getattr(first, "id", "") or first.name, {"note": "mine"})]
+
+
+@pytest.mark.parametrize("page", ["tokens", "groups", "channels"])
+async def test_what_was_deleted_meanwhile_is_said_instead_of_its_id(page: str) -> None:
+    async with shown(page) as (app, pilot, owner):
+        await press(app, pilot, "e")
+        app.screen.query_one(FormFields).rows["note"].input.value = "mine"
+        setattr(owner, f"{page}_now", getattr(owner, f"{page}_now")[1:])
+        owner.changed()
+        text = "it was deleted or renamed meanwhile; after esc, H shows the change and undoes it"
+        for _ in range(2):
+            await press(app, pilot, "enter")
+            assert text in " ".join(text_of(app, ".preview").split())
+        assert owner.did == []
 
 
 async def test_a_pasted_prompt_keeps_its_lines() -> None:
