@@ -161,10 +161,8 @@ def _continue(target: AppTarget) -> Setup:
         "    requestOptions:\n      headers:\n        X-App: Continue"
         for name in names
     )
-    launch = Launch(
-        files={"config.yaml": text.replace(f"apiKey: {key}\n", f"apiKey: {secret}\n")},
-        arguments=("--config", f"{FOLDER}/config.yaml"),
-    )
+    file = text.replace(f"apiKey: {key}\n", f"apiKey: {secret}\n")
+    launch = Launch(files={"config.yaml": file}, arguments=("--config", f"{FOLDER}/config.yaml"))
     return Setup((file_part(f"~/.continue/config.yaml ({HOME_NOTE})", text),), launch)
 
 
@@ -276,8 +274,7 @@ def _crush(target: AppTarget) -> Setup:
     ]
     endpoint = {"type": "openai-compat", "base_url": target.base_url, "api_key": f"${KEY_VARIABLE}"}
     provider = {"name": "Tollkeeper", **endpoint, "models": models}
-    default = {"provider": "tollkeeper", "model": target.model}
-    defaults = {"large": default, "small": default}
+    defaults = {size: {"provider": "tollkeeper", "model": target.model} for size in ("large", "small")}
     settings = {"$schema": "https://charm.land/crush.json", "models": defaults, "providers": {"tollkeeper": provider}}
     place = r"~/.config/crush/crush.json (Windows: %LOCALAPPDATA%\crush\crush.json)"
     launch = Launch(
@@ -303,9 +300,8 @@ def _droid(target: AppTarget) -> Setup:
         for name, context in target.chat_models.items()
     ]
     text = json_text({"customModels": models, "sessionDefaultSettings": {"model": f"custom:{target.model}"}})
-    launch = Launch(
-        variables={"FACTORY_RUNTIME_SETTINGS_PATH": f"{FOLDER}/settings.json"}, files={"settings.json": text}
-    )
+    variables = {"FACTORY_RUNTIME_SETTINGS_PATH": f"{FOLDER}/settings.json"}
+    launch = Launch(variables=variables, files={"settings.json": text})
     return Setup((file_part(f"~/.factory/settings.json ({HOME_NOTE})", text), key_part(target)), launch)
 
 

@@ -211,9 +211,14 @@ class Pipeline:
         if context.catalog.registry.settings.durability is Durability.CALL:
             with suppress(Unavailable):  # the client gets its error even if the disk refuses
                 await self.books.wait_until_synced()
-        if not context.client.begun:
+        client = context.client
+        # Codex up to 0.158 compacts a conversation that is too long only if a stream says so
+        is_long = context.origin.app.startswith("codex") and result.error.code == "context_length_exceeded"
+        if is_long and context.request.stream and context.origin.api.repeats_blindly and not client.begun:
+            await client.begin(call.answer_headers())
+        if not client.begun:
             raise call.take_error()
-        await context.client.fail(result.error, call.late_facts(), call.attempt.stream)
+        await client.fail(result.error, call.late_facts(), call.attempt.stream)
 
     async def _answer_and_settle(self, call: Call, admission: Admission) -> None:
         """Answer a call and settle it, if nothing fails. Raises whatever fails."""

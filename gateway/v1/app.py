@@ -199,9 +199,9 @@ def _app_of(headers: Mapping[str, str]) -> tuple[str, bool]:
     """Returns the client program's name, and whether a bundler shortened its User-Agent (see ``_agent_name``).
 
     The name is what the program sends for gateways (``X-App``, ``X-Title``, the host of ``HTTP-Referer``), or else the
-    name at the start of the User-Agent, without version and comment.
+    name at the start of the User-Agent (older Codexes have only an ``originator``), without version and comment.
     """
-    name, bundled = _agent_name(headers.get(hdrs.USER_AGENT, "")[:APP_LIMIT])
+    name, bundled = _agent_name((headers.get(hdrs.USER_AGENT) or headers.get("originator", ""))[:APP_LIMIT])
     if _X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers:
         # Claude Code's X-App says only how it was started
         sent_name = "" if "anthropic-version" in headers else headers.get(_X_APP, "")

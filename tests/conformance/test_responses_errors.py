@@ -59,6 +59,29 @@ async def test_a_broken_stream_ends_in_a_failed_response(gateway: Gateway, provi
     assert found.items == []
 
 
+@pytest.mark.parametrize(
+    ("agent", "path", "stream", "status"),
+    [
+        ("codex_exec/0.158.0 (Debian 12)", "/v1/responses", True, 200),
+        ("codex_exec/0.158.0 (Debian 12)", "/v1/responses", False, 400),
+        ("codex_exec/0.158.0 (Debian 12)", "/v1/chat/completions", True, 400),
+        ("OpenAI/Python 3.52.0", "/v1/responses", True, 400),
+    ],
+)
+@pytest.mark.usefixtures("upstream")
+async def test_only_a_stream_tells_codex_that_its_conversation_is_too_long(
+    gateway: Gateway, provider: Provider, agent: str, path: str, stream: bool, status: int
+) -> None:
+    """Up to 0.158, it compacts after a failed response, and shows the JSON of an HTTP error."""
+    provider.on("m", fail(400, "This model's maximum context length is 8 tokens", code="context_length_exceeded"))
+    body = {"model": "m", "input": "hi", "messages": [{"role": "user", "content": "hi"}], "stream": stream}
+    answer = await gateway.client.ask("POST", path, dumps(body), {"user-agent": agent})
+    assert answer.status == status
+    error = parsed(answer.body)[-1]["response"]["error"] if status == 200 else answer.error
+    assert (error["code"], "maximum context length" in error["message"]) == ("context_length_exceeded", True)
+    assert (gateway.record.status, gateway.record.code, gateway.record.cost) == (400, "context_length_exceeded", 0)
+
+
 async def test_events_that_show_life_keep_the_numbers_dense(gateway: Gateway, provider: Provider) -> None:
     """After two minutes of silence an event is sent again: comments alone do not count for Codex."""
     gateway.channel(provider.base_url, preset="cerebras")

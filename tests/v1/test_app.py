@@ -370,6 +370,8 @@ async def test_a_large_request_without_a_thread_may_be_sent_again(
         ({"x-app": "cli", "anthropic-version": "2023-06-01"}, "OpenAI"),
         ({"x-title": "  "}, "OpenAI"),
         ({"user-agent": "pi (linux 6.18; x64)"}, "pi"),
+        ({"user-agent": "", "originator": "codex_exec"}, "codex_exec"),
+        ({"originator": "codex_exec"}, "OpenAI"),
         ({"x-title": "a\u202e" + "x" * 300}, "a\N{REPLACEMENT CHARACTER}" + "x" * 37 + "…"),
     ],
 )

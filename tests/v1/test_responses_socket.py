@@ -280,6 +280,19 @@ async def test_a_turn_that_fails_takes_what_it_went_on_from_with_it(
         assert (await peer.response("again"))["status"] == "completed"
 
 
+async def test_a_conversation_that_is_too_long_is_a_failed_response_for_codex(
+    gateway: Gateway, provider: Provider
+) -> None:
+    """Its handshakes have no User-Agent up to 0.158."""
+    provider.on("m", fail(400, "This model's maximum context length is 8 tokens", code="context_length_exceeded"))
+    async with talk(gateway, headers={"user-agent": "", "originator": "codex_exec"}) as peer:
+        await peer.create("one")
+        last = await peer.last()
+    assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", "context_length_exceeded")
+    record = (await gateway.settled())[0]
+    assert (record.app, record.status, record.cost) == ("codex_exec", 400, 0)
+
+
 async def test_an_answer_that_breaks_is_failed_and_not_remembered(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", stream(chunk(delta("Hal")), done=False), speak("B"))
     async with talk(gateway) as peer:
