@@ -9,16 +9,12 @@ from typing import Any
 
 from textual.app import App
 from textual.binding import Binding
-from textual.containers import Horizontal, ScrollableContainer, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.geometry import Region, Size
-from textual.layout import ArrangeResult, Layout
-from textual.layouts.vertical import VerticalLayout
 from textual.notifications import Notification
-from textual.scroll_view import ScrollView
 from textual.widget import Widget
-from textual.widgets import Button, Input, Static
+from textual.widgets import Button, Input, OptionList, Static
 from textual.widgets._toast import ToastRack
 
 from gateway.client.cells import cut
@@ -34,46 +30,23 @@ UNCHANGED = object()
 """The result of a form that was saved unchanged."""
 
 
-class DialogLayout(VerticalLayout):
-    """A layout that keeps titles and buttons on low screens: the part that scrolls gets the remaining lines."""
-
-    name = "dialog"
-
-    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:  # noqa: FBT001, FBT002 - Textual's
-        placed, missing = list(super().arrange(parent, children, size, greedy)), 0
-        if size.height > 0 and placed:
-            missing = max(0, placed[-1].region.bottom - size.height)
-        saved = 0
-        for i, placement in enumerate(placed):
-            x, y, width, height = placement.region
-            scrolls = isinstance(placement.widget, ScrollableContainer | ScrollView)
-            cut = min(missing - saved, height - 1) if scrolls else 0
-            placed[i] = placement._replace(region=Region(x, y - saved, width, height - cut))
-            saved += cut
-        return placed
-
-
 WIDTH, BIG_WIDTH = 68, 96
 """The widths of dialogs in cells, as in the stylesheet."""
 
 
 class Dialog(Vertical):
-    """The frame of a dialog. Its title and its buttons stay on the screen, however low the screen is."""
-
-    DEFAULT_CSS = "Dialog { height: auto; }"
+    """The frame of a dialog. What is above and below the part that scrolls stays on the screen, however low that is."""
 
     def __init__(self, title: str, *parts: Widget, classes: str = "", content_width: int = 0) -> None:
         """``content_width``: the width of its longest line that must not wrap, if the screen is wide enough for it."""
         heading = Static(Content.styled(safe(title), "bold"), classes="title")
-        super().__init__(heading, *parts, classes=f"dialog {classes}")
-        self._dialog_layout = DialogLayout()
+        scrolls = [isinstance(part, VerticalScroll | OptionList) for part in parts]
+        at = scrolls.index(True) if True in scrolls else 0
+        head, foot = Vertical(heading, *parts[:at], classes="head"), Vertical(*parts[at + 1 :], classes="foot")
+        super().__init__(head, parts[at], foot, classes=f"dialog {classes}")
         width = content_width + 6  # with the frame and the space at both sides
         if width > (BIG_WIDTH if self.has_class("big") else WIDTH):
             self.styles.width = width
-
-    @property
-    def layout(self) -> Layout:
-        return self._dialog_layout
 
 
 class HintInput(Input):
