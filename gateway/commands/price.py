@@ -57,11 +57,9 @@ def _no_prices_reason(channels: Sequence[ChannelView], models: Sequence[str] | N
     unknown = [channel.name for channel in relevant if not channel.preset and channel.dialect is not Dialect.MOCK]
     if not unknown:
         return ""
-    return (
-        f". The vendors of these channels are not known: {first_of(unknown, 3)}; name them with "
-        f"'tollkeeper channel edit {word(unknown[0])} --preset VENDOR', "
-        "or copy single prices with 'tollkeeper price set MODEL --like MODEL'"
-    )
+    edit = f"name them with 'tollkeeper channel edit {word(unknown[0])} --preset VENDOR'"
+    copy = "copy single prices with 'tollkeeper price set MODEL --like MODEL'"
+    return f". The vendors of these channels are not known: {first_of(unknown, 3)}; {edit}, or {copy}"
 
 
 def _summary(proposals: Sequence[PriceProposal], *, dry_run: bool, accept: bool) -> Iterator[str]:

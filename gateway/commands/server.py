@@ -80,15 +80,10 @@ def require_no_server(config: Config, *, elsewhere: bool = False) -> None:
         out(connect_card.assign(connect_card.URL_VARIABLE, endpoint.address, "sh"))
     if tokens:
         token = last_used_token(tokens)
-        notify(
-            f"the key of token '{token.name}' ({token.hint}) was shown when it was created; "
-            f"for a new one: tollkeeper token rotate {word(token.name)}{config.home_option}"
-        )
-    raise Quit(
-        f"already serving at {endpoint.address} (pid {endpoint.pid}); "
-        f"stop it with 'tollkeeper stop{config.home_option}', or give this one another folder with --home",
-        Exit.STORE,
-    )
+        rotate = f"tollkeeper token rotate {word(token.name)}{config.home_option}"
+        notify(f"the key of token '{token.name}' ({token.hint}) was shown when it was created; for a new one: {rotate}")
+    hint = f"stop it with 'tollkeeper stop{config.home_option}', or give this one another folder with --home"
+    raise Quit(f"already serving at {endpoint.address} (pid {endpoint.pid}); {hint}", Exit.STORE)
 
 
 def follow_or_serve(config: Config) -> int:
@@ -260,9 +255,8 @@ def bar_line(view: Status, account: AccountView, today: Summary, spent: Sequence
     running = f"{view.in_flight} running" + (f", {view.queued} waiting" if view.queued else "")
     left = f"{brief_dollars(account.available_nanos)} left"
     parts = [running, f"{brief_dollars(today.total.cost_nanos)} today", left, *problems]
-    tooltip = (
-        f"{view.address}: {count_text(today.total.calls, 'call')} today, {count_text(today.total.errors, 'error')}"
-    )
+    counts = f"{count_text(today.total.calls, 'call')} today, {count_text(today.total.errors, 'error')}"
+    tooltip = f"{view.address}: {counts}"
     return {"text": ", ".join(parts), "tooltip": tooltip, "class": "attention" if problems else "ok"}
 
 

@@ -213,10 +213,8 @@ def _unlisted_step(channel: Channel, number: int, error: UpstreamError) -> Step:
     name, prefix = plain(channel.name), f"key {number}: " if channel.keys else ""
     message = prefix + plain(error.record_message.removeprefix(f"channel '{name}': "), 400)
     if (status := error.status) in (404, 405, 501):  # the upstream may still accept calls
-        text = (
-            f"{prefix}it lists no models (HTTP {status}), so only a real call can test it: "
-            f"'tollkeeper channel test {word(name)} --model M'"
-        )
+        test = f"'tollkeeper channel test {word(name)} --model M'"
+        text = f"{prefix}it lists no models (HTTP {status}), so only a real call can test it: {test}"
         return Step(name=f"channel {name}", result="ok", text=text)
     fix = f"'tollkeeper channel test {word(name)}' tries it again"
     if error.kind in (FailureKind.AUTH, FailureKind.UNSET):
