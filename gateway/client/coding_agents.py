@@ -172,10 +172,8 @@ def _cline(target: AppTarget) -> Setup:
     entry = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
     file = json_text({"version": 1, "lastUsedProvider": provider, "modes": {}, "providers": {provider: entry}})
     place = f"for the command line: ~/.cline/data/settings/providers.json ({HOME_NOTE})"
-    text = (
-        f"API Provider: OpenAI Compatible\nBase URL: {target.base_url}\nAPI Key: {target.secret}\n"
-        f"Model ID: {target.model}"
-    )
+    endpoint = f"Base URL: {target.base_url}\nAPI Key: {target.secret}\nModel ID: {target.model}"
+    text = f"API Provider: OpenAI Compatible\n{endpoint}"
     variables = {
         "CLINE_PROVIDER_SETTINGS_PATH": f"{FOLDER}/providers.json",
         "CLINE_SESSION_BACKEND_MODE": "local",  # else a hub that an earlier run left makes the calls, with its settings
@@ -352,10 +350,8 @@ def _zed(target: AppTarget) -> Setup:
 
 
 def _cursor(target: AppTarget) -> Setup:
-    text = (
-        f"OpenAI API Key: {target.secret}\nOverride OpenAI Base URL: {target.base_url}\nAdd model: {target.model}\n"
-        "Cursor's own servers make the calls, so this address must be reachable from the internet over https."
-    )
+    text = f"OpenAI API Key: {target.secret}\nOverride OpenAI Base URL: {target.base_url}\nAdd model: {target.model}"
+    text += "\nCursor's own servers make the calls, so this address must be reachable from the internet over https."
     return Setup((Snippet(place="Cursor Settings > Models", text=text),))
 
 

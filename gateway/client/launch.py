@@ -222,11 +222,10 @@ async def _first_answer(config: Config, child: Child, begin: int) -> Endpoint | 
 
 def _silent_error(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavailable:
     reason = "it answers too late" if error.code == "server_slow" else "it closes the connection"
-    return Unavailable(
-        f"the server of {config.home} (pid {endpoint.pid}) is running but does not answer: {reason}. It may have "
-        f"reached its limit of open files, or hang; see {config.log.name} in its data folder, or its output",
-        code="server_slow",
-    )
+    silence = f"the server of {config.home} (pid {endpoint.pid}) is running but does not answer: {reason}"
+    advice = f"see {config.log.name} in its data folder, or its output"
+    text = f"{silence}. It may have reached its limit of open files, or hang; {advice}"
+    return Unavailable(text, code="server_slow")
 
 
 def _start_error(config: Config, begin: int, text: str) -> Unavailable:

@@ -302,8 +302,6 @@ def _no_list_error(channel: Channel, reason: str, param: str = "models", *, busy
     advice = "" if "Check " in reason else f"check its {'address' if param == 'base_url' else 'address and its key'}; "
     advice = "try again in a minute; " if busy else advice
     names = "if it has no list, name its models: 'tollkeeper channel add NAME --models a,b,c'"
-    return BadRequest(
-        f"no list of models from channel '{channel.name}': {reason}" + ("" if param == "key" else f"; {advice}{names}"),
-        code="no_model_list",
-        param=param,
-    )
+    ending = "" if param == "key" else f"; {advice}{names}"
+    message = f"no list of models from channel '{channel.name}': {reason}{ending}"
+    return BadRequest(message, code="no_model_list", param=param)
