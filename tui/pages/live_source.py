@@ -110,12 +110,8 @@ class LiveSource:
 
     def pin(self, key: Hashable) -> None:
         previous, self._pinned = self._pinned, key
-        if (
-            previous != key
-            and isinstance(previous, str)
-            and previous in self.calls.by_id
-            and not self.matches(CallId(previous))
-        ):
+        is_other_call = previous != key and previous in self.calls.by_id
+        if is_other_call and not self.matches(CallId(str(previous))):
             self._version = -1  # the filter hides the previous row again
 
     def order(self, column: Column[CallView] | None, *, descending: bool) -> None:
