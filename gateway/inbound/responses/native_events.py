@@ -9,7 +9,6 @@ events of a stream, with each text and each input of a tool as one piece: those 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from operator import itemgetter
 from typing import Any, Literal
 
 import msgspec
@@ -163,7 +162,7 @@ class MissingEvents:
             part = lenient_index(fields.get("content_index")) or 0
             self.first_part = part if self.first_part is None else self.first_part
             numbers["content_index"] = rawjson.raw(part - self.first_part)
-        if "output_index" in names and (kind == _ADDED or numbers or self._has_own_numbers):
+        if "output_index" in names and (kind in (_ADDED, _DONE) or numbers or self._has_own_numbers):
             numbers["output_index"] = rawjson.raw(self._places.place_of(kind, fields, item))
         if numbers.items() <= fields.items():
             return fields
@@ -176,7 +175,8 @@ class MissingEvents:
         LiteLLM and sub2api leave them out after reasoning. SDKs fail on such a piece, or ignore it.
         """
         id = rawjson.text_at(fields.get("item_id"))
-        is_known = id in self._places.by_id
+        newest = rawjson.text_at(self._begun.get(None, {}).get("type"))
+        is_known = newest == "message" or id in self._places.by_id  # some upstreams write no id
         if TEXT_PIECE in self._types or _ADDED not in self._types or (is_known and _PART_ADDED in self._types):
             return []
         self._has_own_numbers, self.regular_heads, self.first_part = True, frozenset(), None
@@ -250,22 +250,15 @@ class MissingEvents:
 
 
 def items_in(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the items of a stream, in order. A message without an end, or without a text there, is made of pieces.
-
-    Some upstreams give all items the same index, or none.
-    """
-    items: list[tuple[int, dict[str, Any]]] = []
-    messages: dict[int, dict[str, Any]] = {}
+    """Returns the items of a stream, in order. A message without an end, or without a text there, is made of pieces."""
+    items, messages = dict[int, dict[str, Any]](), dict[int, dict[str, Any]]()
     for event in events:
-        kind, place, item = event.get("type"), event.get("output_index"), event.get("item")
-        place = place if type(place) is int else len(items)
+        kind, place, item = event.get("type"), event.get("output_index", 0), event.get("item")
         if kind in ("response.output_text.delta", "response.output_text.done"):
             part = {"type": "output_text", "text": "", "annotations": []}
             head = {"id": event.get("item_id"), "type": "message", "role": "assistant", "status": "completed"}
             (part,) = messages.setdefault(place, {**head, "content": [part]})["content"]
             part["text"] = max(part["text"] + rawjson.text_at(event, "delta"), rawjson.text_at(event, "text"), key=len)
         elif kind == _DONE and isinstance(item, dict) and (item.get("content") != [] or place not in messages):
-            items.append((place, item))
-    ended = {place for place, _ in items}
-    items += [(place, message) for place, message in messages.items() if place not in ended]
-    return [item for _, item in sorted(items, key=itemgetter(0))]
+            items[place] = item
+    return [item for _, item in sorted((messages | items).items())]
