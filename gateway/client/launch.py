@@ -112,14 +112,12 @@ def is_frozen() -> bool:
 
 def tail(log: Path, begin: int = 0) -> list[str]:
     """Returns the last lines of a log after ``begin`` bytes, without control characters: at most twelve, of 16 KiB."""
-    try:
-        with log.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(min(begin, end), end - 16_384))
-            text = file.read(16_384).decode("utf-8", "replace")
-    except OSError:
-        return []
-    return [plain(line) for line in text.splitlines() if line.strip()][-12:]
+    with suppress(OSError), log.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(min(begin, end), end - 16_384))
+        text = file.read(16_384).decode("utf-8", "replace")
+        return [plain(line) for line in text.splitlines() if line.strip()][-12:]
+    return []
 
 
 async def find(config: Config) -> Endpoint | None:

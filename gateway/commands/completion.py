@@ -115,12 +115,10 @@ def name_completer(fetch: Callable[[ControlClient], Awaitable[Sequence[Any]]]) -
     """Returns a completer of the names of what is fetched; without a server that answers soon, it completes nothing."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-        try:
-            with ctx.scope(cleanup=False):
-                entities = run(fetch, running=True, timeout_s=1.0)
-        except (GatewayError, click.ClickException, TimeoutError):
-            return []
-        return [entity.name for entity in entities if entity.name.startswith(incomplete)]
+        with suppress(GatewayError, click.ClickException, TimeoutError), ctx.scope(cleanup=False):
+            entities = run(fetch, running=True, timeout_s=1.0)
+            return [entity.name for entity in entities if entity.name.startswith(incomplete)]
+        return []
 
     return complete
 

@@ -1,6 +1,7 @@
 """Formatting: texts for single values of the views, as tables and details show them."""
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -53,9 +54,9 @@ class BalanceOutlook(msgspec.Struct, frozen=True, kw_only=True):
     """The account, and how long its balance will last."""
 
     account: AccountView
-    used_up_ms: Millis | None
+    used_up_ms: Millis | None = None
     """When the balance will be used up at the pace of the last days; None if there is too little to judge by."""
-    pace: str
+    pace: str = ""
     """The same as a text."""
 
     def text(self) -> str:
@@ -68,16 +69,14 @@ class BalanceOutlook(msgspec.Struct, frozen=True, kw_only=True):
 
 async def find_balance_outlook(client: ControlClient, account: AccountView | None = None) -> BalanceOutlook | None:
     """Returns the account with its forecast; None if the account cannot be read."""
-    try:
+    outlook = None
+    with suppress(GatewayError):
         account = account or await client.account()
-    except GatewayError:
-        return None
-    try:
+        outlook = BalanceOutlook(account=account)
         week = await client.summary(since=pace_start(now()))
-    except GatewayError:
-        return BalanceOutlook(account=account, used_up_ms=None, pace="")
-    facts = account.available_nanos, week.total.cost_nanos, week.first_ms, now()
-    return BalanceOutlook(account=account, used_up_ms=balance_end(*facts), pace=balance_forecast(*facts))
+        facts = account.available_nanos, week.total.cost_nanos, week.first_ms, now()
+        outlook = BalanceOutlook(account=account, used_up_ms=balance_end(*facts), pace=balance_forecast(*facts))
+    return outlook
 
 
 async def groups_without_models(client: ControlClient, names: Collection[str]) -> list[str]:

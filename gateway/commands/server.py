@@ -157,11 +157,10 @@ def status(*, line: bool) -> None:
 
 async def _fetch_spent_budgets(client: ControlClient) -> list[str]:
     """Returns the budgets that reject calls, as in ``daily budget of token 'ci'``. The balance is not among them."""
-    try:
-        incidents = await client.incidents()
-    except GatewayError:
-        return []
-    return [incident.budget for incident in incidents if incident.subject_id != BALANCE_ID and incident.refuses(now())]
+    with suppress(GatewayError):
+        incidents = [incident for incident in await client.incidents() if incident.subject_id != BALANCE_ID]
+        return [incident.budget for incident in incidents if incident.refuses(now())]
+    return []
 
 
 def _print_status(

@@ -238,9 +238,8 @@ def _connection_fix(name: str, error: UpstreamError) -> str:
 
 def _clock_ahead(engine: Engine, channel: Channel) -> Millis | None:
     """Returns how far our clock is ahead of the ``Date`` of the upstream's latest response; None if unknown."""
-    try:
+    with suppress(ValueError):
         upstream_time = parsedate_to_datetime(engine.upstreams.dates.get(channel.id, ""))
-    except ValueError:
-        return None
-    own_time = datetime.fromtimestamp(engine.now() / 1000, UTC)
-    return Millis(round((own_time - upstream_time.astimezone(UTC)).total_seconds() * 1000))
+        own_time = datetime.fromtimestamp(engine.now() / 1000, UTC)
+        return Millis(round((own_time - upstream_time.astimezone(UTC)).total_seconds() * 1000))
+    return None
