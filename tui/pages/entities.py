@@ -91,7 +91,7 @@ class EntityForm:
         NotFound if the entity is gone.
         """
         board, before = self.session.board, self._last_seen
-        if before is None:
+        if before is None or self._noun == "settings":  # the board has no settings
             return
         entities = (*board.tokens, *board.ended_tokens, *board.groups, *board.channels, board.account)
         current = next((entity for entity in entities if _identity(entity) == _identity(before)), None)
