@@ -188,9 +188,11 @@ class ResponsesReader(NativeTap):
         sent, missing = response, b""
         is_last = kind in ENDS
         is_renamed = kind == "response.done"
-        if is_last and (self._missing.has_other_ids or rawjson.is_nothing(response.get("output", EMPTY_LIST))):
+        output = response.get("output", EMPTY_LIST)
+        if is_last and (self._missing.has_other_ids or rawjson.is_nothing(output)):
             items = items_in(rawjson.value(rawjson.raw(fields)) for fields in self._missing.sources)
-            response = {**response, "output": rawjson.raw(items)} if items else response
+            has_all = len(items) >= len(rawjson.maybe_objects(output) or ())
+            response = {**response, "output": rawjson.raw(items)} if items and has_all else response
         if "id" in self._response and response.get("id") != self._response["id"]:  # Copilot's changes with each event
             response = {**response, "id": self._response["id"]}
         if "model" not in response:  # llama.cpp begins without all this, on which SDKs fail

@@ -227,7 +227,7 @@ def test_a_second_part_after_the_beginning_of_a_call_keeps_its_place() -> None:
 def test_ids_that_change_with_each_event_are_the_first() -> None:
     """Copilot's do (BerriAI/litellm #30071), and those of mistral.rs (EricLBuehler/mistral.rs #1944): SDKs fail."""
     numbers = count()
-    data = b"".join(events_of(response(message("Hello"), function_call("f", "{}"))))
+    data = b"".join(events_of({**response(message("Hello"), function_call("f", "{}")), "id": "resp_1"}))
     sent = re.sub(rb'"((?:resp|msg|fc)_1)"', lambda found: b'"%b_%d"' % (found[1], next(numbers)), data)
     first = {each[1]: each[0] for each in reversed(re.findall(rb'"((\w+_1)_\d+)"', sent))}
     same = re.sub(rb'"((?:resp|msg|fc)_1)"', lambda found: b'"%b"' % first[found[1]], data)
@@ -330,8 +330,9 @@ def test_items_that_only_the_last_event_has_are_counted(made: NativeStream) -> N
         (rb"output_item\.done", b"", ["msg_1", "{}", '{"x":1}']),
         (rb"output_item\.done.*call_2", b"", ["msg_1", "{}", '{"x":1}']),  # opencode tells of these
         (rb"arguments\.delta", rb'(?<="arguments":")(?:[^"\\]|\\.)+', ["msg_1", "{}", '{"x":1}']),
+        (rb"output_item\.done.*call_2", b"(?<=msg_)1(?=.*content_index)", ["msg_1", "{}", '{"x":1}']),
     ],
-    ids=["no ends", "no end of a call", "no arguments, as from OpenRouter"],
+    ids=["no ends", "no end of a call", "no arguments, as from OpenRouter", "other ids"],
 )
 def test_items_whose_ends_or_arguments_did_not_come_end_as_in_the_last_event(
     dropped: bytes, blanked: bytes, ends: list[str]
