@@ -40,10 +40,7 @@ class ConcurrencyLimiter:
 
     def full(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> ConcurrencyGate | None:
         """Returns the first gate without a free slot, except those ``held``."""
-        for gate in gates:
-            if not self.has_room(gate) and gate not in held:
-                return gate
-        return None
+        return next((gate for gate in gates if not self.has_room(gate) and gate not in held), None)
 
     def has_room(self, gate: ConcurrencyGate) -> bool:
         line = self._lines.get(gate.key)

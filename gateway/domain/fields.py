@@ -498,10 +498,12 @@ SETTINGS: Table = (
         unit="MiB together",
         bodies_mib=("Request bodies", "MiB of memory for all request bodies together; 0: no limit."),
         answers_mib=("Answers", "MiB of memory for all answers together; 0: no limit."),
-        responses_mib=(
-            "Responses kept",
-            "MiB of memory for responses that clients may continue or fetch again; 0: none are kept.",
-        ),
+    ),
+    *_limits(
+        "Load",
+        unit="MiB together",
+        zero="none",
+        responses_mib=("Responses kept", "MiB of memory for responses that clients may continue or fetch; 0: none."),
     ),
     *_limits(
         "Load", unit="MiB", memory_mib=("Memory", "MiB of memory above which new calls are rejected; 0: no limit.")

@@ -90,6 +90,7 @@ def test_limits_are_shown() -> None:
     lifted = run("settings", "show", answers={**CONTROL, "GET /settings": Settings(**none)}).out
     assert "longest wait      none " in lifted
     assert "connections       no limit " in lifted
+    assert "responses kept    none " in lifted
 
 
 def test_fewer_connections_than_set_are_explained() -> None:
