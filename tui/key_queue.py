@@ -31,6 +31,8 @@ class KeyQueueApp(App[Result]):
         super().__init__(ansi_color=ansi_color)
         self._typed: deque[events.Key | events.Paste] = deque()
         self._is_busy = False
+        self._patience = 100
+        """How often keys may still wait for the action that is running."""
         self._closing_palette: Screen[Any] | None = None
         """The palette where enter was pressed last. It closes only after some messages."""
 
@@ -45,7 +47,7 @@ class KeyQueueApp(App[Result]):
     def on_key_handled(self, event: KeyHandled) -> None:
         """Handle the next key after the callbacks of this one, which may move the focus."""
         event.stop()
-        self.call_later(self._handle_next, 100)  # a second
+        self.call_later(self._handle_next, 25)  # a quarter of a second
 
     async def _handle(self, event: events.Key | events.Paste) -> None:
         target = self.focused or self.screen
@@ -61,8 +63,14 @@ class KeyQueueApp(App[Result]):
             await self._handle_next(0)
 
     async def _handle_next(self, checks: int) -> None:
-        """Handle the next key. While a dialog is opening, wait for it, but only for this many checks."""
-        if checks and (self._is_working() or (self._typed and checks > 75 and self._has_no_focus())):
+        """Handle the next key. First wait for an action that is running, at most a second, and for a dialog that has
+        no focus yet, for this many checks.
+        """
+        is_working = self._is_working()
+        self._patience = self._patience - 1 if is_working else 100
+        if is_working and self._patience > 0:
+            self.set_timer(0.01, lambda: self._handle_next(checks))
+        elif self._typed and checks and self._has_no_focus():
             self.set_timer(0.01, lambda: self._handle_next(checks - 1))
         elif self._typed:
             await self._handle(self._typed.popleft())
