@@ -111,7 +111,7 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
         offered = await _offered_names(client)
         results = []
         for view in views:
-            new = _under_rule(view, body) if conditions else view
+            new = _under_rule(before[view.model], body) if conditions else view
             lost = _lost_rates(before.get(view.model), new) if compared else ""
             results.append((view, [lost, _unknown_model_note(view.model, offered)]))
         return results

@@ -55,6 +55,16 @@ def test_rates_that_a_rule_does_not_have_are_said(amounts: tuple[str, ...], said
     assert run("price", "set", "m", *options, answers=control).err.partition("\n")[2] == said
 
 
+def test_a_rule_that_is_replaced_is_not_said_to_be_lost() -> None:
+    rules = [PriceRule(input=Nanos(n * DOLLAR), output=Nanos(2 * DOLLAR), variant="flex") for n in (3, 1)]
+    old, new = (replace(PRICE, model="m", cached_input=None, rules=(rule,)) for rule in rules)
+    route = replace(M.routes[0], price=old)
+    control = {"GET /models/m": replace(M, routes=[route]), "GET /prices": [old], "PUT /prices/m": new}
+    control |= {"GET /models": [], "GET /channels": []}
+    ran = run("price", "set", "m", "--variant", "flex", "--input", "1", "--output", "2", answers=control)
+    assert ran.err == "Price of 'm': $2.50 / $10.00, 1 rule\n  flex = 1/2\n"
+
+
 def _price(dollars: int, channel: str = "", source: str = "manual") -> PriceView:
     return replace(PRICE, model="m", input=Nanos(dollars * DOLLAR), channel=channel, source=source)
 
