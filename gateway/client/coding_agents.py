@@ -81,13 +81,13 @@ def _codex(target: AppTarget) -> Setup:
     settings = {"model": quote(target.model), "model_provider": '"tollkeeper"'}
     if context := target.models.get(target.model):
         settings["model_context_window"] = str(context)
-    top, table = ("\n".join(f"{name} = {value}" for name, value in part.items()) for part in (settings, provider))
-    text = f"{top}\n\n[model_providers.tollkeeper]\n{table}"
+    lines = [f"{name} = {value}" for name, value in settings.items()]
+    lines += ["", "[model_providers.tollkeeper]", *(f"{name} = {value}" for name, value in provider.items())]
     settings |= {f"model_providers.tollkeeper.{name}": value for name, value in provider.items()}
     settings["analytics.enabled"] = "false"
     arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     launch = Launch(arguments=arguments, resume="codex resume ID")
-    return Setup((file_part(f"~/.codex/config.toml ({HOME_NOTE})", text), key_part(target)), launch)
+    return Setup((file_part(f"~/.codex/config.toml ({HOME_NOTE})", "\n".join(lines)), key_part(target)), launch)
 
 
 def _opencode(

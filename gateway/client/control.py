@@ -36,7 +36,7 @@ from gateway.domain.views import (
 )
 
 SILENCE_S = 60.0
-"""The longest time between two events. The server sends one every 15 seconds, if only a heartbeat."""
+"""The longest wait for an event, in seconds. The server sends at least a heartbeat every 15 seconds."""
 PROBE_S = 180.0
 """How long a request that contacts an upstream may take, in seconds: a model may be slow."""
 
@@ -200,10 +200,10 @@ class ControlClient(Caller):
     """Stops the server, which lets running calls finish first unless ``now`` is set. Returns at once."""
 
     async def events(self, recent: int = 200, **filters: object) -> AsyncGenerator[AnyEvent, None]:
-        """Yields a snapshot with ``recent`` calls, then events, until the server stops. Raises Unavailable, also if
-        nothing has arrived for ``SILENCE_S``: the process may be stopped by Ctrl-Z, or hang.
+        """Yields a snapshot with ``recent`` calls, then events, until the server stops.
 
-        ``filters`` are as in ``calls``: only ended calls that match are reported.
+        ``filters`` are as in ``calls``: only ended calls that match are reported. Raises Unavailable, also if nothing
+        arrives for ``SILENCE_S``: the process may be suspended by Ctrl-Z, or hang.
         """
         decoder = msgspec.json.Decoder(AnyEvent)
         path = f"/events{query_text({'recent': recent, **filters})}"
@@ -218,7 +218,7 @@ class ControlClient(Caller):
 
 
 async def _next_line(lines: AsyncGenerator[bytes, None]) -> bytes:
-    """Returns the next line; an empty one at the end."""
+    """Returns the next line; empty at the end. Raises Unavailable if it does not come in time."""
     try:
         async with asyncio.timeout(SILENCE_S):
             return await anext(lines, b"")

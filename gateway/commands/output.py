@@ -242,11 +242,12 @@ def table(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, 
 
 
 def row_line(row: T, columns: Columns, remark: str, width: int | None) -> str:
-    """Returns a row that is printed alone, its cells as wide as the minimum widths, or longer.
+    """Returns a row that is printed alone, with its columns at least as wide as their minimum widths.
 
-    On a terminal with ``width`` places, texts are cut, and the remark may be on a second line.
+    On a terminal of ``width`` places, texts are cut, and the remark may be on a second line.
     """
-    texts, remark = [plain(column.cell(row)) or NOTHING for column in columns], plain(remark)
+    remark = plain(remark)
+    texts = [plain(column.cell(row)) or NOTHING for column in columns]
     widths = [max(column.min_width, cell_len(text)) for column, text in zip(columns, texts, strict=True)]
     if width is not None:
         minimums = [6 if column.elastic else widths[i] for i, column in enumerate(columns)]

@@ -103,7 +103,8 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
     async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
         place = (await client.channel(channel)).name if channel else ""
         prices = await client.prices() if compared or conditions else []
-        before, bodies = _current_prices(prices, place), dict.fromkeys(names, body)
+        before = _current_prices(prices, place)
+        bodies = dict.fromkeys(names, body)
         if conditions:  # the price is added to the current one
             before = {name: _usual_price(await client.model(name), prices, place) for name in names}
             bodies = {name: with_rule(before[name], conditions, body) for name in names}

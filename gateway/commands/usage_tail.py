@@ -133,4 +133,4 @@ class EventFeed:
 
     def has_gap(self, event: Snapshot) -> bool:
         """Returns whether calls that were not shown are too old for this snapshot."""
-        return self._started and event.older > 0 and not {call.id for call in event.recent} & {*self._seen}
+        return self._started and event.older > 0 and set(self._seen).isdisjoint(call.id for call in event.recent)

@@ -183,8 +183,9 @@ def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[st
 
 def _entity_in(edits: ConfigEdits, request: web.Request) -> Token | Group | Channel:
     """Returns the entity in the path. Raises NotFound if it does not exist."""
-    find = getattr(edits.engine.catalog, NOUNS[request.match_info["kind"]])
-    return cast("Token | Group | Channel", find(request.match_info["ref"]))
+    noun = NOUNS[request.match_info["kind"]]
+    find: Callable[[str], Token | Group | Channel] = getattr(edits.engine.catalog, noun)
+    return find(request.match_info["ref"])
 
 
 async def _view(edits: ConfigEdits, entity: Token | Group | Channel) -> EntityView:

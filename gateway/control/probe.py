@@ -50,16 +50,15 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     started = began = engine.clock.mono()
     keys = zip(channel.all_keys or ("",), channel.state_ids, strict=True)
     listings = [await _list_models(engine, channel.with_only_key(key), state_id, started) for key, state_id in keys]
-    ok, text = any(listing.ok for listing in listings), _listings_text(listings)
+    ok = any(listing.ok for listing in listings)
+    text = _listings_text(listings)
     if served is not None:
         began = engine.clock.mono()
         tested = min(listings, key=lambda listing: (not listing.ok, listing.is_refused))
         ok, call_text = await _call(engine, tested.channel, served)
         if ok and channel.keys and started >= engine.health.renewed[channel.id]:
             engine.health.clear(tested.state_id)  # this also ends the pause of a key that lacked credit
-        reason = call_text.removeprefix(NO_ANSWER)
-        is_same = not ok and reason == text.removeprefix(NO_MODELS)
-        text = f"neither a call nor the list of models works: {reason}" if is_same else f"{call_text}; {text}"
+        text = _both_texts(call_text, text, ok=ok)
     elif ok and any(engine.health.state_of(id).kind is FailureKind.QUOTA for id in channel.state_ids):
         text += "; it stays paused: only a call to a model shows whether it has credit again"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
@@ -102,9 +101,9 @@ class _Listing(msgspec.Struct, frozen=True):
 
 
 async def _list_models(engine: Engine, channel: Channel, state_id: ChannelId, began: float) -> _Listing:
-    """Fetch the list. What it says of the key is kept in its health state, unless the channel was edited meanwhile.
+    """Fetch the list, and note in the key's health state whether the key works, unless the channel was edited since.
 
-    The state of an only key is the channel's, which ``test_channel`` records.
+    If the channel has only one key, the state is the channel's, and ``test_channel`` notes that the key works.
     """
     try:
         models = await engine.upstreams.fetch_models(channel)
@@ -124,16 +123,25 @@ async def _list_models(engine: Engine, channel: Channel, state_id: ChannelId, be
 
 
 def _listings_text(listings: Sequence[_Listing]) -> str:
-    """Returns a sentence about the keys of a channel; for an only key, or none, about the list."""
+    """Returns a sentence about the list of models; for several keys, also about which of them are accepted."""
     if len(listings) == 1:
         return listings[0].text
-    accepted, refused = sum(listing.ok for listing in listings), sum(listing.is_refused for listing in listings)
+    accepted = sum(listing.ok for listing in listings)
+    refused = sum(listing.is_refused for listing in listings)
     results = [f"{accepted} of {len(listings)} keys are accepted"]
     if accepted + refused < len(listings):  # for some keys the result is unknown
         results = [f"{refused} of {len(listings)} keys are refused"] if refused else []
     results += [listing.text for listing in listings if listing.ok][:1]
     results += [f"key {number}: {listing.text}" for number, listing in enumerate(listings, start=1) if not listing.ok]
     return "; ".join(results)
+
+
+def _both_texts(call_text: str, list_text: str, *, ok: bool) -> str:
+    """Returns a sentence about a call and the list. If both failed for the same reason, it is given once."""
+    reason = call_text.removeprefix(NO_ANSWER)
+    if not ok and reason == list_text.removeprefix(NO_MODELS):
+        return f"neither a call nor the list of models works: {reason}"
+    return f"{call_text}; {list_text}"
 
 
 async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[bool, str]:
