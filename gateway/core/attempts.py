@@ -117,7 +117,7 @@ class Attempts:
                 raise
             finally:
                 self.channel_limits.release_slot(call)
-            if self.health.failing:
+            if self.health.failing and call.context.origin.began >= self.health.renewed[route.channel.id]:
                 self.health.note_success(route.channel.id, route.key_id)
         if route.rank.by_latency:
             _note_latency(self.health.latency, call, route, answer.state, self.clock.mono())

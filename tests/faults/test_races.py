@@ -79,6 +79,20 @@ async def test_what_failed_before_an_edit_pauses_no_edited_channel(
     assert gateway.engine.channel_state(gateway.engine.catalog.channel("up")).name == "ok"
 
 
+async def test_a_good_answer_to_the_old_key_says_nothing_of_the_new_key(gateway: Gateway, provider: Provider) -> None:
+    wall = asyncio.Event()
+    provider.on("m", speak_after(wall))
+    channel = gateway.channel(provider.base_url)
+    calls = volley(gateway.client, 1)
+    await provider.asked(1)
+    gateway.change("channels", channel.id, replace(channel, key="sk-upstream-new"))
+    provider.on("m", fail(401))
+    await gateway.client.chat()
+    wall.set()
+    await ended(calls, 1)
+    assert gateway.engine.channel_state(gateway.engine.catalog.channel("up")).name == "attention"
+
+
 async def test_without_a_cap_the_rest_goes_to_one(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", silence)
     gateway.grant(1_000_000 - gateway.engine.store.books.available())
