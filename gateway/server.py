@@ -183,7 +183,7 @@ async def open_engine(
 
 
 def _make_attempts(store: Store, upstreams: Upstreams, live: LiveCalls, clock: Clock) -> Attempts:
-    """Returns what makes the attempts of calls, and reports the progress of those in ``live``."""
+    """Returns the part that makes the attempts of calls, and lets ``live`` report the progress of its calls."""
     bus = EventBus()
     progress = ProgressReporter(bus, store.books)
     live.report = progress.report_output

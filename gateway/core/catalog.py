@@ -46,7 +46,7 @@ class Catalog:
         self._now = now
         by_price = any(group.policy is Policy.CHEAPEST for group in registry.groups.values())
         self.end = now - now % 60_000 + 60_000 if by_price else None
-        """When prices may order channels otherwise; None if they order none."""
+        """The next time when prices may change the order of channels; None if no group orders them by price."""
         self.token_by_digest = {t.digest: t for t in registry.tokens.values()}.get
         """Returns the token whose key has this digest; None if it is unknown."""
         self.price = prices_by_model(registry).get

@@ -28,7 +28,7 @@ class _Line(msgspec.Struct, eq=False):
     waiters: deque[tuple[ConcurrencyGate, "asyncio.Future[ConcurrencyGate]"]] = msgspec.field(default_factory=deque)
     """The calls that wait, oldest first: the gate as each of them saw it, and the future gate that gives it a slot."""
     limit: int | None = None
-    """The limit that was set while the present calls waited; None for the limit of their gates."""
+    """The limit that was set while calls waited here; None for the limit of their gates."""
 
 
 class ConcurrencyLimiter:

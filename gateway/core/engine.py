@@ -56,9 +56,12 @@ class Engine:
 
     def __post_init__(self) -> None:
         store, live, upstreams, attempts = self.store, self.live, self.upstreams, self.attempts
-        self.clock, self.health, self.bus = attempts.clock, attempts.health, attempts.progress.bus
+        self.clock = attempts.clock
+        self.health = attempts.health
+        self.bus = attempts.progress.bus
         self.limiter = attempts.channel_limits.limiter
-        self.learned, self.worker = attempts.preparer.learned, attempts.preparer.worker
+        self.learned = attempts.preparer.learned
+        self.worker = attempts.preparer.worker
         self.running_counts = Counter[TokenId]()
         """How many requests each token has running that only count input tokens."""
         self.open_connections: Callable[[], int] = lambda: 0
@@ -97,15 +100,12 @@ class Engine:
         )
         live.on_tick = self.incident_watch.refresh
         self.pipeline = Pipeline(
-            books=store.books,
-            catalog=lambda: self.catalog,
-            attempts=attempts,
-            live=live,
-            answers=self.answers,
+            books=store.books, catalog=lambda: self.catalog, attempts=attempts, live=live, answers=self.answers
         )
 
     @property
     def catalog(self) -> Catalog:
+        """Returns the catalog for calls that begin now."""
         end = self._catalog.end
         if end is not None and self.now() >= end:
             self._catalog = Catalog(self._catalog.registry, self.now())

@@ -60,9 +60,11 @@ class Pipeline:
     answers: AnswerMemory
 
     def __post_init__(self) -> None:
-        attempts = self.attempts
-        self.bus, self.clock, self.worker = attempts.progress.bus, attempts.clock, attempts.preparer.worker
-        self.limiter, self.meter = attempts.channel_limits.limiter, Meter()
+        self.bus = self.attempts.progress.bus
+        self.clock = self.attempts.clock
+        self.worker = self.attempts.preparer.worker
+        self.limiter = self.attempts.channel_limits.limiter
+        self.meter = Meter()
         self.passes = RecentItems[TokenId](self.clock.mono, keep_s=60.0, limit=1000)
         """The tokens of keys that work for a minute, for calls of the owner as a token, by the keys' digests."""
         self.refusals = Refusals(
@@ -211,14 +213,11 @@ class Pipeline:
         if context.catalog.registry.settings.durability is Durability.CALL:
             with suppress(Unavailable):  # the client gets its error even if the disk refuses
                 await self.books.wait_until_synced()
-        client = context.client
-        # Codex up to 0.158 compacts a conversation that is too long only if a stream says so
-        is_long = context.origin.app.startswith("codex") and result.error.code == "context_length_exceeded"
-        if is_long and context.request.stream and context.origin.api.repeats_blindly and not client.begun:
-            await client.begin(call.answer_headers())
-        if not client.begun:
-            raise call.take_error()
-        await client.fail(result.error, call.late_facts(), call.attempt.stream)
+        if not context.client.begun:
+            if not _reads_error_in_stream(context, result.error):
+                raise call.take_error()
+            await context.client.begin(call.answer_headers())
+        await context.client.fail(result.error, call.late_facts(), call.attempt.stream)
 
     async def _answer_and_settle(self, call: Call, admission: Admission) -> None:
         """Answer a call and settle it, if nothing fails. Raises whatever fails."""
@@ -336,3 +335,9 @@ def _end_of_stream(call: Call, stream: AnswerStream) -> bytes:
         facts["x-gateway-usage"] = usage.source.value
     note = call.context.origin.api.comment(facts) if facts else b""
     return call.late_facts() + note + stream.tail(usage)
+
+
+def _reads_error_in_stream(context: CallContext, error: GatewayError) -> bool:
+    """Returns whether a stream must say it: else Codex up to 0.158 does not compact a conversation that is too long."""
+    is_codex = context.origin.app.startswith("codex") and context.origin.api.repeats_blindly
+    return is_codex and context.request.stream and error.code == "context_length_exceeded"

@@ -6,8 +6,8 @@ counted, and a shared record has the count a second later, whether another refus
 minutes, its records become rarer.
 
 Refusals are counted apart by token, reason, API, program, and model or address, as long as these are few. Others of the
-same token and reason share a record, which leaves out the fields that differ. A flood is forgotten when it has been
-quiet for as long as its burst allows records.
+same token and reason share a record, which leaves out the fields that differ. A flood is forgotten once it has been
+quiet for so long that a whole burst may be recorded again.
 """
 
 from collections.abc import Callable
@@ -74,14 +74,14 @@ class _SharedRecord(msgspec.Struct):
 
 
 class _Flood(msgspec.Struct):
-    """The refusals of one token for one reason, until a timer has given all of its credit back."""
+    """The refusals of one token for one reason, while fewer than ``BURST`` records may be written at once."""
 
     credit: int = BURST
     """How many records may be written at once. One comes back with each gap."""
     recorded: set[_Kind] = set()
-    """The kinds that were recorded at the beginning of this gap or in it."""
+    """The kinds that were recorded in this gap, or by the timer that began it."""
     shared: dict[_Kind, _SharedRecord] = {}
-    """The records that are written at the end of the gap: for kinds that were recorded in it, and for all others."""
+    """The records to write at the end of the gap: one for each kind in ``recorded``, and one for all other kinds."""
     written: int = 0
     """How many records were written since the flood began."""
 
@@ -117,8 +117,9 @@ class Refusals:
         record = self._record(origin, error, token, request, now)
         kind = (record.token, record.code, record.api, record.app, record.request or record.model)
         flood = self._flood(record.token, record.code)
-        place = kind if kind in flood.recorded else _MIXED
-        if place == kind or flood.credit < 1 or _MIXED in flood.shared:
+        is_repeated = kind in flood.recorded
+        if is_repeated or flood.credit < 1 or _MIXED in flood.shared:
+            place = kind if is_repeated else _MIXED
             flood.shared.setdefault(place, _SharedRecord(kind, record, record)).add(record, kind)
         else:
             self._write(record, kind, flood)

@@ -30,9 +30,9 @@ class StoreWatch:
         self._reported = False
         """Whether a failure was reported, and its end was not."""
         self._quiet: asyncio.TimerHandle | None = None
-        """The timer of the time in which no other failure is reported; None outside of it."""
+        """The timer since the last reported failure; None if the next one may be reported at once."""
         self._notes: set[str] = set()
-        """The repairs that were reported a moment ago."""
+        """The repairs that were reported in the last ``QUIET_S`` seconds."""
         loop = asyncio.get_running_loop()
         self._errors.on_change = lambda: _call_soon(loop, self.check)
         store.on_note = lambda text: _call_soon(loop, partial(self.note, text))
@@ -56,7 +56,7 @@ class StoreWatch:
             self._quiet.cancel()
 
     def _report(self) -> None:
-        """Log a failure that began or ended. A failure in quiet time is logged at the end of that, if it lasts."""
+        """Log a failure that began or ended. A failure soon after another one is logged later, if it lasts."""
         trouble = self._errors.text
         if bool(trouble) is self._reported or (trouble and self._quiet is not None):
             return

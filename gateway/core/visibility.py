@@ -52,8 +52,9 @@ def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -
         if name not in used and visibility.fix:
             unused.append(UnusedFallback(model=name, rule=visibility.rule, fix=visibility.fix))
         elif name not in used and entry is not None:
-            rule, command = "it has no price, and models without a price are refused", f"price set {word(name)}"
-            unused.append(UnusedFallback(model=name, rule=rule, fix=f"'tollkeeper {command} --like OTHER'"))
+            rule = "it has no price, and models without a price are refused"
+            fix = f"'tollkeeper price set {word(name)} --like OTHER'"
+            unused.append(UnusedFallback(model=name, rule=rule, fix=fix))
     return unused
 
 

@@ -24,6 +24,7 @@ from contextlib import AbstractContextManager, suppress
 
 import msgspec
 
+from gateway.domain.account import Account
 from gateway.domain.budget import EVER, Amounts, Window
 from gateway.domain.call import ACCOUNT, Outcome, Record, Running, Scope, is_call_id, lost_record
 from gateway.domain.errors import InternalError
@@ -187,7 +188,9 @@ class Books:
     """Opens and settles calls. All methods belong to one thread; only ``wait_until_synced`` waits."""
 
     def __init__(self, entities: Entities, calls: CallLog, recorder: Recorder) -> None:
-        self._entities, self._calls, self._recorder = entities, calls, recorder
+        self._entities = entities
+        self._calls = calls
+        self._recorder = recorder
         self._holds = Holds()
         self.running: Mapping[CallId, Running] = self._holds.running
         """The running calls. All of them have a hold."""
@@ -196,7 +199,6 @@ class Books:
         self.write: Callable[[], None] = recorder.write
         """Writes the records of all calls that were settled with ``deferred``, at once. Raises nothing."""
         self.counters = Counters(calls, recorder.waiting, recorder.lock)
-        self.account = lambda: entities.registry.account
         self.spent = self.counters.spent
         self.held = self._holds.held
         self.running_in = self._holds.running_in
@@ -209,6 +211,9 @@ class Books:
     def healthy(self) -> bool:
         """Returns False while the disk refuses writes. ``open`` tries once more before it raises Unavailable."""
         return not self.disk_errors.text
+
+    def account(self) -> Account:
+        return self._entities.registry.account
 
     def balance(self) -> Nanos:
         """Returns granted minus spent."""

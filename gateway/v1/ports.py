@@ -47,7 +47,7 @@ def open_port(engine: Engine, host: str, number: int, limits: ConnectionLimits, 
 
 
 async def _end_handlers(acceptor: Acceptor, idle: Awaitable[None]) -> None:
-    """Wait a moment for ``idle``, so that answers that are being sent become whole; then end all handlers."""
+    """Wait a moment for ``idle``, so that answers can be sent to their ends; then end all handlers."""
     with suppress(TimeoutError):
         async with asyncio.timeout(LAST_ANSWERS_S):
             await idle
@@ -126,7 +126,7 @@ async def open_ollama_port(engine: Engine) -> AsyncIterator[None]:
 
 
 async def _follow_settings(engine: Engine, changed: asyncio.Event) -> None:
-    """Keep the port open that the settings name, until cancelled. ``changed`` is set when they may have changed."""
+    """Open and close the port until cancelled. ``changed`` is set when the settings may have changed."""
     limits = ConnectionLimits(engine.settings, engine.files.clients)
     while True:
         number = _ollama_number(engine)
@@ -139,7 +139,7 @@ async def _follow_settings(engine: Engine, changed: asyncio.Event) -> None:
 
 
 def _ollama_number(engine: Engine) -> int:
-    """Returns the port that should be open; 0 for none."""
+    """Returns the number of the port that should be open; 0 if it should be closed."""
     settings = engine.settings()
     return settings.ollama_port if settings.ollama_token else 0
 
@@ -147,7 +147,8 @@ def _ollama_number(engine: Engine) -> int:
 @asynccontextmanager
 async def _ollama_port(engine: Engine, number: int, limits: ConnectionLimits) -> AsyncIterator[None]:
     """Open the port with this number for the block, unless it is 0. The status says whether that was possible."""
-    acceptor, place = None, f"{OLLAMA_HOST}:{number}"
+    acceptor = None
+    place = f"{OLLAMA_HOST}:{number}"
     engine.ollama_address = engine.ollama_error = ""
     if number:
         try:

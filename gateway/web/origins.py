@@ -71,7 +71,8 @@ def check_origin(header: str, settings: Settings) -> None:
     """Raises RequestRefused (``origin_not_allowed``) if the owner does not permit the page or app with this origin."""
     if _is_permitted(header, settings.origins, apps=settings.app_origins, pages=settings.loopback_origins):
         return
-    caller, command = "the web page", f"'tollkeeper settings set --add-origin {word(plain(header, 80))}'"
+    caller = "the web page"
+    command = f"'tollkeeper settings set --add-origin {word(plain(header, 80))}'"
     if APP_ORIGIN.fullmatch(header):
         caller = "the app or extension"
         command += ", or all apps and extensions with 'tollkeeper settings set --app-origins'"
