@@ -90,13 +90,12 @@ class Attempts:
 
     async def _wait_before(self, step: NextStep, call: Call, entry: ModelEntry) -> bool:
         """Wait before the next attempt. Returns False if it is too late, the channel is full, or the client left."""
-        wait_s = step.wait_s
-        if self.clock.mono() + wait_s >= call.context.origin.began + entry.total_s:
+        if self.clock.mono() + step.wait_s >= call.context.origin.began + entry.total_s:
             return False
-        if wait_s:
+        if step.wait_s:
             self.channel_limits.release_slot(call)
             self.progress.report_wait(call, f"its next try at channel '{plain(step.route.channel.name)}'")
-            await self.clock.sleep(wait_s)
+            await self.clock.sleep(step.wait_s)
         return not call.context.client.gone and await self.channel_limits.wait_for_room(call, step.route)
 
     async def _attempt(self, call: Call, order: Order, route: Route) -> Answer:
@@ -252,6 +251,7 @@ class Attempts:
             if reply is not None:
                 if isinstance(error, AttemptFailed):
                     error.accepted = 200 <= reply.status < 300
+                    error.is_billed = error.is_billed or any(b'"usage' in body for body in bodies)
                 _abort(reply, call, route, self.health)
             raise
         call.attempt.parts = 0
@@ -279,7 +279,7 @@ class Attempts:
             if content := await self.preparer.worker.run(stream.end, large=stream.held > UNCOUNTED):
                 await _send_content(call, content, stream.held, self.clock)
         if stream.failure is not None:
-            raise AttemptFailed(stream.failure)
+            raise AttemptFailed(stream.failure, is_billed=stream.state.reported is not None)
         if stream.state.reported is None:
             await _read_late_usage(chunks, stream)
         reply.release()
@@ -296,7 +296,7 @@ class Attempts:
             if kind is FailureKind.MISSING:
                 self.health.note_missing(route.channel.id, route.subject)
             self.health.note_failure(fault_of(route, kind), kind, reason, error.retry_after_s)
-        billed = call.attempt.parts > 0 or may_be_billed(kind, sent=error.sent)
+        billed = failed.is_billed or call.attempt.parts > 0 or may_be_billed(kind, sent=error.sent)
         self._note_attempt(call, status=error.status, kind=kind, reason=reason, billed=billed)
         return error
 

@@ -97,8 +97,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 class AttemptFailed(Exception):
     """An attempt failed. It has a Failure but no text; ``redaction`` converts it to an UpstreamError."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: Failure, *, is_billed: bool = False) -> None:
         super().__init__(failure.code)
         self.failure = failure
         self.accepted = False
         """Whether the upstream had begun to answer with a status of success."""
+        self.is_billed = is_billed
+        """Whether the answer reports tokens, although it cannot be used."""
