@@ -258,7 +258,7 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
     empty = "no known prices; nothing to import"
     if not proposals:
         channels = run(lambda client: client.channels())
-        selected = [view for view in channels if channel in (None, view.name, view.preset)]
+        selected = [view for view in channels if channel in (None, view.id, view.name, view.preset)]
         empty += _no_prices_reason(selected, chosen.get("models"), channel)
     out_list(proposals, IMPORT_COLUMNS, empty=empty)
     notify(*(_summary(proposals, dry_run=dry_run, accept=accept) if proposals else ()))

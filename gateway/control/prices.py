@@ -36,7 +36,7 @@ class ImportPricesBody(msgspec.Struct, frozen=True, kw_only=True):
     models: list[str] | None = None
     """The models to import prices for; None means all."""
     channel: str = ""
-    """The name of a channel or of a vendor; empty means all."""
+    """The id or name of a channel, or the name of a vendor; empty means all."""
     accept: bool = False
     """Whether to import steep rises too, and prices that look as if they were in another unit."""
 
@@ -90,7 +90,7 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
     """
     body = await read_body(request, ImportPricesBody)
     registry = edits.registry
-    channels = [c for c in registry.channels.values() if not body.channel or body.channel in _names(c)]
+    channels = [c for c in registry.channels.values() if body.channel in ("", c.id, *_names(c))]
     if body.channel and not channels:
         names = ", ".join(sorted({name for c in registry.channels.values() for name in _names(c)}))
         msg = f"no channel or vendor '{plain(body.channel)}'; known are: {names or 'none'}"

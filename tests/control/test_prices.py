@@ -161,6 +161,14 @@ async def test_a_wrong_channel_or_vendor_names_the_right_ones(owner: ControlClie
         await owner.import_prices(channel="nope")
 
 
+async def test_a_channel_whose_prices_are_imported_is_named_by_its_id_too(owner: ControlClient) -> None:
+    saved = await owner.add_channel(
+        {"name": "openai", "preset": "openai", "models": [{"name": "gpt-4.1"}], "known_prices": False}
+    )
+    for ref in (saved.id, "openai"):
+        assert [proposal.model for proposal in await owner.import_prices(channel=ref)] == ["gpt-4.1"]
+
+
 async def test_one_model_is_shown_with_its_channels_in_order(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", "m=inner", name="first", priority=9)
     gateway.channel("http://127.0.0.1:9/v1", "m", name="twin", limits=Limits(rpm=3))
