@@ -24,7 +24,7 @@ from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, Conflict, NotFound
 from gateway.domain.field_kinds import json_value
 from gateway.domain.fields import changed_fields
-from gateway.domain.human_values import first_of, parse_price_hours
+from gateway.domain.human_values import count_text, first_of, parse_price_hours
 from gateway.domain.money import dollars
 from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import RATE_AMOUNTS, VARIANTS, PriceDraft, PriceRule, is_set_by_owner
@@ -248,17 +248,21 @@ _OTHER_FIELDS = (*_MODEL_FIELDS, "channel", "free", "note", "source")
 def prices_in(text: str, file: str) -> dict[str, dict[str, Any]]:
     """Returns the request body of each model's price. Raises BadParameter with the place and the field at fault."""
     bodies: dict[str, dict[str, Any]] = {}
+    at_channels = 0
     for place, entry in _entries(text, PurePath(file).suffix.lower()):
         if entry.get("channel"):
-            continue  # a price at one channel is set with --channel
+            at_channels += 1
+            continue
         model = next((str(entry[name]) for name in _MODEL_FIELDS if entry.get(name)), "")
         if not model:
             raise click.BadParameter(f"{place}: names no model")
         if model in bodies:
             raise click.BadParameter(f"{place}: '{plain(model)}' has another price in this file")
         bodies[model] = _body(entry, f"{place} ('{plain(model)}')")
+    if at_channels:
+        notify(f"note: left out: {count_text(at_channels, 'price')} at single channels; set those with --channel")
     if not bodies:
-        raise click.BadParameter("the file has no prices")
+        raise click.BadParameter(f"the file has no {'other ' if at_channels else ''}prices")
     return bodies
 
 

@@ -111,6 +111,22 @@ def test_the_prices_of_a_file_are_printed_without_those_at_channels(tmp_path: Pa
     assert [row["channel"] for row in run("price", "set", "--from", str(file), "--json", control=control).json] == [""]
 
 
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("a,,1,2\nb,up,1,2\nc,up,1,2\n", "note: left out: 2 prices at single channels; set those with --channel\nSet."),
+        ("b,up,1,2\n", "note: left out: 1 price at single channels; set those with --channel\n"),
+        ("a,,1,2\n", "Set.\n"),
+    ],
+)
+def test_prices_at_single_channels_are_left_out_of_a_file_with_a_note(tmp_path: Path, rows: str, said: str) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text(f"model,channel,input,output\n{rows}")
+    ran = run("price", "set", "--from", str(file), answers={"POST /batch": {"done": "set"}, "GET /prices": []})
+    assert ran.err.startswith(said)
+    assert ("the file has no other prices" in ran.err) is (ran.code == Exit.USAGE) is (rows == "b,up,1,2\n")
+
+
 @pytest.mark.parametrize("more", [("gpt-4o",), ("--free",), ("--input", "1")])
 def test_a_file_of_prices_excludes_models_and_amounts(tmp_path: Path, more: tuple[str, ...]) -> None:
     file = tmp_path / "prices.csv"
