@@ -167,7 +167,9 @@ def edit_channel(refs: tuple[str, ...], **values: Any) -> None:
         if len(before) > 1:
             message = await change_together(client, "channels", patches)
             after = await find_each(client.channel, patches)
-            return after, [message, *await _edit_notes(client, before, after)]
+            offered = {model.name for view in after if view.dialect is not Dialect.MOCK for model in view.models}
+            notes = [*await _edit_notes(client, before, after), *await _unpriced_notes(client, before, offered)]
+            return after, [message, *notes]
         (view,) = before
         saved = await client.edit_channel(view.id, patches[view.id])
         result = f"is as before: {NOTHING_CHANGED}" if saved.unchanged else "saved"
@@ -193,6 +195,15 @@ async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], afte
         lost_models = {model.name for model in view.models} - {model.name for model in saved.models}
         groups |= set(view.groups) if lost_models else set(view.groups) - set(saved.groups)
     return await formatting.groups_without_models(client, groups)
+
+
+async def _unpriced_notes(client: ControlClient, before: Sequence[ChannelView], names: set[str]) -> list[str]:
+    """Returns notes about the models with these names that have no price and were offered by no channel before."""
+    new = names.difference(model.name for view in before for model in view.models)
+    if not new:
+        return []
+    unpriced = [model.name for model in await client.models() if model.name in new and model.price is None]
+    return [*formatting.unpriced_notes(unpriced, refused=(await client.settings()).refuse_unpriced)]
 
 
 add_rename(channel, CHANNELS, "openai openai-work", "Give a channel another name.")

@@ -11,10 +11,11 @@ from gateway.commands.exit_codes import Exit
 from gateway.commands.options import now
 from gateway.domain.channel import Check, Dialect, Overrides, ServedModel
 from gateway.domain.errors import BadRequest
+from gateway.domain.settings import Settings
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import PresetView, SavedChannel
 from tests.commands.runner import Control, run
-from tests.commands.samples import CHANNEL, GROUP, NOW, PRICE, TWO_KEYS
+from tests.commands.samples import CHANNEL, GROUP, MODEL, NOW, PRICE, TWO_KEYS
 
 FAILED = Check(time=NOW, ok=False, ms=Millis(3), text="connection refused")
 
@@ -177,6 +178,19 @@ def test_an_edit_says_which_prices_new_models_got() -> None:
         control = Control({"GET /channels/c": CHANNEL, "PATCH /channels/ch_1": saved, "GET /groups": []})
         ran = run("channel", "edit", "c", "--models", "a", control=control)
         assert ("note: my own has no price" in ran.err) is bool(unpriced)
+
+
+@pytest.mark.parametrize(("models", "said"), [(("fast", "my own"), "my own"), (("fast", "gpt-4o"), "")])
+def test_an_edit_of_several_channels_says_which_new_models_have_no_price(models: tuple[str, ...], said: str) -> None:
+    first, second = CHANNEL, replace(CHANNEL, id="ch_2", name="b")
+    after = [replace(view, models=tuple(ServedModel(name=name) for name in models)) for view in (first, second)]
+    unpriced = [replace(MODEL, name=name, price=None) for name in ("fast", "my own")]
+    answers = {"POST /batch": {"done": "changed"}, "GET /models": unpriced, "GET /settings": Settings()}
+    channels = {"GET /channels/a": first, "GET /channels/b": second}
+    later = {f"GET /channels/{view.id}": view for view in after}
+    ran = run("channel", "edit", "a", "b", "--models", "*", answers={**answers, **channels, **later, "GET /groups": []})
+    assert (f"note: {said} has no price: counted" in ran.err) is bool(said), ran.err
+    assert ("Price one:" in ran.err) is bool(said)
 
 
 def test_enabling_also_forgets_failures_and_disabling_does_not() -> None:
