@@ -253,7 +253,8 @@ def items_in(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the items of a stream, in order. A message without an end, or without a text there, is made of pieces."""
     items, messages = dict[int, dict[str, Any]](), dict[int, dict[str, Any]]()
     for event in events:
-        kind, place, item = event.get("type"), event.get("output_index", 0), event.get("item")
+        kind, place, item = event.get("type"), event.get("output_index"), event.get("item")
+        place = place if type(place) is int else len(items)
         if kind in ("response.output_text.delta", "response.output_text.done"):
             part = {"type": "output_text", "text": "", "annotations": []}
             head = {"id": event.get("item_id"), "type": "message", "role": "assistant", "status": "completed"}

@@ -50,12 +50,16 @@ def test_a_text_without_the_end_of_its_item_is_made_of_its_pieces() -> None:
     assert (called["name"], called["arguments"], called["status"]) == ("f", "{}", "completed")
 
 
+@pytest.mark.parametrize("name", ["content_index", "output_index"])
 @pytest.mark.parametrize("index", [0, None, [], {}, "x", 1.5])
-def test_the_number_of_a_part_may_be_anything(index: Any) -> None:
-    piece = event("response.output_text.delta", 1, delta="Hello", output_index=0, content_index=index)
-    last = event("response.completed", 2, response={**response(), "output": []})
-    (item,) = output_of(piece + last)
-    assert item["content"][0]["text"] == "Hello"
+def test_the_number_of_a_part_or_an_item_may_be_anything(name: str, index: Any) -> None:
+    piece = event(
+        "response.output_text.delta", 1, **{"delta": "Hello", "output_index": 0, "content_index": 0, name: index}
+    )
+    end = event("response.output_item.done", 2, item=function_call("f", "{}"), output_index=1)
+    last = event("response.completed", 3, response={**response(), "output": []})
+    item, called = output_of(piece + end + last)
+    assert (item["content"][0]["text"], called["name"]) == ("Hello", "f")
 
 
 @pytest.mark.parametrize("listed", [[], [{**message(""), "content": []}]])
