@@ -120,7 +120,7 @@ async def _delete(page: AnyPage, group: GroupView) -> None:
     if users:
         plan = FormPlan(
             title=f"Delete group {group.name}?",
-            intro=f"Used by {users}, which move to another group. History is kept.",
+            intro=f"Used by {users}, to be moved to another group. History is kept.",
             fields=[FormField(id="move", label="Move them to", options=other_groups, value=other_groups[0])],
             save=lambda values: session.client.remove_group(group.name, values["move"]),
             command=lambda values: fmt.cli_command("group", "remove", group.name, move=values["move"]),
