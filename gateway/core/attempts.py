@@ -24,7 +24,7 @@ from gateway.core.model_entry import ModelEntry, Route
 from gateway.core.preparation import Preparer, lacking_names
 from gateway.core.progress import ProgressReporter
 from gateway.core.retry import NextStep, RetryState, fault_of, is_refused, is_too_long
-from gateway.core.settlement import may_be_billed
+from gateway.core.settlement import may_be_billed, reports_usage
 from gateway.domain.call import CHAT_API, Attempt, FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import AnswerMemoryFull, Unavailable, UpstreamError
@@ -251,7 +251,7 @@ class Attempts:
             if reply is not None:
                 if isinstance(error, AttemptFailed):
                     error.accepted = 200 <= reply.status < 300
-                    error.is_billed = error.is_billed or any(b'"usage' in body for body in bodies)
+                    error.is_billed = error.is_billed or any(map(reports_usage, bodies))
                 _abort(reply, call, route, self.health)
             raise
         call.attempt.parts = 0

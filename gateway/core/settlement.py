@@ -247,3 +247,8 @@ def outcome_of(call: Call) -> Outcome:
 def may_be_billed(kind: FailureKind, *, sent: bool) -> bool:
     """Returns whether an upstream may have billed a failed attempt: it got the request, but its answer is not whole."""
     return sent and kind in (FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT)
+
+
+def reports_usage(body: bytes) -> bool:
+    """Returns whether an answer that cannot be used reports tokens. OpenAI's failed responses have null there."""
+    return re.search(rb'"usage\w*":\s*\{', body) is not None

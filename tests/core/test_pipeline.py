@@ -243,6 +243,13 @@ async def test_an_unusable_answer_that_reports_tokens_may_have_been_billed(up: R
     assert (up.record.status, up.record.cost, up.record.possible) == (502, 0, 2 * up.record.held)  # it was tried twice
 
 
+async def test_an_unusable_answer_without_tokens_was_not_billed(up: Rig, *, stream: bool) -> None:
+    failed = b'{"error":{"message":"broken"},"usage":null}'
+    streams(up, b"data: %b\n\n" % failed if stream else failed)
+    await caught(up.call(max_tokens=100, stream=stream))
+    assert (up.record.status, up.record.cost, up.record.possible) == (502, 0, 0)
+
+
 async def test_a_stream_that_breaks_is_charged_for_what_came_and_ends_in_an_error(up: Rig) -> None:
     streams(up, says("Hello"), says(" there."), unreachable(kit.channel(), sent=True))
     assert await up.call(stream=True) == Answered()
