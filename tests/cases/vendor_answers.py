@@ -109,6 +109,11 @@ def thinks(text: str) -> Doc:
     return {"type": "thinking_delta", "thinking": text}
 
 
+def thought(text: object) -> Doc:
+    """A thought, or the start of one."""
+    return {"type": "thinking", "thinking": text}
+
+
 def text_part(text: object) -> Doc:
     """A part of a content, or the start of a block."""
     return {"type": "text", "text": text}
@@ -159,6 +164,16 @@ def claude_row(
     return Row(name, ANTHROPIC, stream, plain or {}, **expected)
 
 
+def spending_row(name: str, first: Doc, last: Doc, **expected: Any) -> Row:
+    """A message of Claude's with these reports at its start and its end."""
+    return Row(name, ANTHROPIC, began(first) + words("Hi") + ended(**last), text="Hi", **expected)
+
+
+def claude_message(content: object, reason: str = "end_turn") -> Doc:
+    """A whole message of Claude's."""
+    return {**MESSAGE, "content": content, "stop_reason": reason}
+
+
 def tool_row(name: str, *blocks: bytes, calls: Calls = ONE_CALL, **more: Any) -> Row:
     """A message of Claude's that calls."""
     return claude_row(name, *blocks, reason="tool_use", calls=calls, **more)
@@ -193,7 +208,6 @@ TICKS: Doc = {
     "cost_in_usd_ticks": 5_000_000_000,
     "server_side_tool_usage_details": {"web_search_calls": 2},
 }
-TOTALS = {"candidatesTokenCount": 20, "totalTokenCount": 120}
 NO_CALL = {"name": "", "arguments": ""}
 PNG: Doc = {"inlineData": {"mimeType": "image/png", "data": "aW1n"}}
 _FOUND = [{"web": {"uri": f"https://{name}.example", "title": name}} for name in "ba"]
@@ -259,6 +273,8 @@ def beside(message: Doc, **fields: Any) -> Doc:
     return {**completion({"role": "assistant", "content": "", **message}), **fields}
 
 
+UNSAID: Doc = {"word": None, "spent": {}}
+"""A stream that has only the deltas of its row."""
 HI: Doc = {"text": "Hi", "used": (9, 2)}
 THOUGHT_HI: Doc = {"text": "Hi", "reasoning": "Hm"}
 RAINS: Doc = {"text": "It rains.", "source": "https://a.example"}
@@ -267,51 +283,36 @@ LOOK: Doc = {"text": "Look", "image": "aW1n"}
 
 
 USAGE = [
-    Row(
+    spending_row(
         "zeros in the last report",
-        ANTHROPIC,
-        began({**CACHED, "output_tokens": 1})
-        + words("Hi")
-        + ended(input_tokens=0, cache_read_input_tokens=0, cache_creation_input_tokens=0, output_tokens=20),
-        text="Hi",
+        {**CACHED, "output_tokens": 1},
+        {"input_tokens": 0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 20},
         used=(5400, 20),
         marks=("suspect_usage",),
     ),
-    Row(
+    spending_row(
         "the whole prompt first, then the cache apart",
-        ANTHROPIC,
-        began({"input_tokens": 8834, "output_tokens": 0})
-        + words("Hi")
-        + ended(input_tokens=18, cache_read_input_tokens=8831, cache_creation_input_tokens=0, output_tokens=426),
-        text="Hi",
+        {"input_tokens": 8834, "output_tokens": 0},
+        {"input_tokens": 18, "cache_read_input_tokens": 8831, "cache_creation_input_tokens": 0, "output_tokens": 426},
         used=(8849, 426),
     ),
-    Row(
+    spending_row(
         "the whole prompt first, with an empty cache, then less",
-        ANTHROPIC,
-        began({"input_tokens": 5000, "cache_read_input_tokens": 0, "output_tokens": 0})
-        + words("Hi")
-        + ended(input_tokens=100, cache_read_input_tokens=4800, output_tokens=5),
-        text="Hi",
+        {"input_tokens": 5000, "cache_read_input_tokens": 0, "output_tokens": 0},
+        {"input_tokens": 100, "cache_read_input_tokens": 4800, "output_tokens": 5},
         used=(5000, 5),
         marks=("suspect_usage",),
     ),
-    Row(
+    spending_row(
         "the whole prompt first, then the cache alone",
-        ANTHROPIC,
-        began({"input_tokens": 3602, "output_tokens": 0})
-        + words("Hi")
-        + ended(cache_read_input_tokens=3604, cache_creation_input_tokens=0, output_tokens=878),
-        text="Hi",
+        {"input_tokens": 3602, "output_tokens": 0},
+        {"cache_read_input_tokens": 3604, "cache_creation_input_tokens": 0, "output_tokens": 878},
         used=(3604, 878),
     ),
-    Row(
+    spending_row(
         "a cache that is known from the start, and named again without the input",
-        ANTHROPIC,
-        began({"input_tokens": 100, "cache_read_input_tokens": 50, "output_tokens": 0})
-        + words("Hi")
-        + ended(cache_read_input_tokens=60, output_tokens=2),
-        text="Hi",
+        {"input_tokens": 100, "cache_read_input_tokens": 50, "output_tokens": 0},
+        {"cache_read_input_tokens": 60, "output_tokens": 2},
         used=(160, 2),
     ),
     Row(
@@ -336,13 +337,8 @@ USAGE = [
                 {"promptTokenCount": 100, "thoughtsTokenCount": 15, "totalTokenCount": 120},
             ),
             ("a response's count", {"promptTokenCount": 100, "responseTokenCount": 20}),
+            ("no prompt count", {"candidatesTokenCount": 20, "totalTokenCount": 120}),
         )
-    ),
-    gemini_row(
-        "no prompt count",
-        gemini.response(gemini.say("Hi"), finish="STOP", usageMetadata=TOTALS),
-        text="Hi",
-        used=(100, 20),
     ),
     hi_row(
         "parts that overlap",
@@ -419,7 +415,7 @@ ENDS = [
         "a failure of Claude's",
         words("Hi"),
         reason="error",
-        plain={**MESSAGE, "content": [text_part("Hi")], "stop_reason": "error"},
+        plain=claude_message([text_part("Hi")], "error"),
         error="upstream_error",
     ),
     openai_row(
@@ -438,14 +434,13 @@ ENDS = [
         text="Hi",
         finish="length",
     ),
-    openai_row(
+    chat_row(
         "a finish reason in each chunk (gcli2api)",
-        event(chunk(delta(reasoning_content="Hm", finish="stop")))
-        + event(chunk(delta("Hi", finish="stop")))
-        + event(chunk(delta(tool_calls=[tool_call(0, "a", "f", ARGUMENTS)], finish="stop")))
-        + DONE,
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
+        delta(reasoning_content="Hm", finish="stop"),
+        delta("Hi", finish="stop"),
+        delta(tool_calls=[tool_call(0, "a", "f", ARGUMENTS)], finish="stop"),
+        **UNSAID,
+        calls=ONE_CALL,
         **THOUGHT_HI,
     ),
     Row(
@@ -636,11 +631,11 @@ ENDS = [
         calls=ONE_CALL,
         **HI,
     ),
-    openai_row(
+    chat_row(
         "messages instead of deltas",
-        event(chunk({"index": 0, "message": said("H"), "finish_reason": None}))
-        + event(chunk({"index": 0, "message": said("i"), "finish_reason": "stop"}))
-        + DONE,
+        {"index": 0, "message": said("H"), "finish_reason": None},
+        {"index": 0, "message": said("i"), "finish_reason": "stop"},
+        **UNSAID,
         text="Hi",
     ),
     openai_row(
@@ -683,11 +678,7 @@ ENDS = [
     ),
     openai_row(
         "a message of Claude's (Copilot)",
-        plain={
-            **MESSAGE,
-            "content": [{"type": "thinking", "thinking": "Hm", "signature": "s"}, text_part("Hi"), TOOL],
-            "stop_reason": "tool_use",
-        },
+        plain=claude_message([{**thought("Hm"), "signature": "s"}, text_part("Hi"), TOOL], "tool_use"),
         used=(9, 1),
         calls=ONE_CALL,
         **THOUGHT_HI,
@@ -793,13 +784,13 @@ BLOCKS = [
     ),
     claude_row(
         "thinking at the block's start",
-        block(0, {"type": "thinking", "thinking": "H"}, thinks("m")),
+        block(0, thought("H"), thinks("m")),
         words("Hi", index=1),
         **THOUGHT_HI,
     ),
     claude_row(
         "texts at the start of blocks, and once more",
-        block(0, {"type": "thinking", "thinking": "Hm"}, thinks("Hm")),
+        block(0, thought("Hm"), thinks("Hm")),
         block(1, text_part("H"), writes("H"), writes("i")),
         **THOUGHT_HI,
     ),
@@ -822,7 +813,7 @@ BLOCKS = [
     Row(
         "comments before a whole message",
         ANTHROPIC,
-        b": PROCESSING\n\n" + dumps({**MESSAGE, "content": "Hi", "stop_reason": "end_turn"}),
+        b": PROCESSING\n\n" + dumps(claude_message("Hi")),
         text="Hi",
         used=(9, 1),
     ),
@@ -870,7 +861,7 @@ BLOCKS = [
     claude_row(
         "a text that does not end before a thought with its index (Ollama)",
         block(0, text_part(""), writes("H"), stop=False),
-        block(0, {"type": "thinking", "thinking": ""}, thinks("Hm")),
+        block(0, thought(""), thinks("Hm")),
         block(1, text_part(""), writes("i")),
         **THOUGHT_HI,
     ),
@@ -878,25 +869,18 @@ BLOCKS = [
     tool_row(
         "types that are not the documented ones",
         block(0, text_part(None), writes("Hi")),
-        block(1, {"type": "thinking", "thinking": None}, thinks("Hm")),
+        block(1, thought(None), thinks("Hm")),
         block(2, {**TOOL, "id": 5, "input": None}, writes_json({"a": 1})),
         **THOUGHT_HI,
     ),
-    Row(
-        "a text instead of blocks", ANTHROPIC, plain={**MESSAGE, "content": "Hi", "stop_reason": "end_turn"}, text="Hi"
-    ),
+    Row("a text instead of blocks", ANTHROPIC, plain=claude_message("Hi"), text="Hi"),
     Row(
         "no stop reason, and usage in the last event",
         ANTHROPIC,
         began({}) + words("Hi") + named("message_stop", usage={"input_tokens": 9, "output_tokens": 2}),
         **HI,
     ),
-    claude_row(
-        "an image of Claude's",
-        block(0, PICTURE),
-        plain={**MESSAGE, "content": [PICTURE], "stop_reason": "end_turn"},
-        image="aW1n",
-    ),
+    claude_row("an image of Claude's", block(0, PICTURE), plain=claude_message([PICTURE]), image="aW1n"),
     tool_row(
         "no types of blocks and deltas",
         block(0, {"thinking": ""}, {"thinking": "Hm"}),
@@ -1166,25 +1150,13 @@ PARTS = [
     claude_row(
         "a source of Anthropic's",
         block(0, text_part(""), writes("It rains."), {"type": "citations_delta", "citation": LOCATION}),
-        plain={
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "m",
-            "stop_reason": "end_turn",
-            "content": [{"type": "text", "text": "It rains.", "citations": [LOCATION]}],
-            "usage": SPENT,
-        },
+        plain=claude_message([{**text_part("It rains."), "citations": [LOCATION]}]),
         **RAINS,
     ),
     Row(
         "a source of a search result",
         ANTHROPIC,
-        plain={
-            **MESSAGE,
-            "stop_reason": "end_turn",
-            "content": [{"type": "text", "text": "It rains.", "citations": [FOUND]}],
-        },
+        plain=claude_message([{**text_part("It rains."), "citations": [FOUND]}]),
         **RAINS,
     ),
     chat_row(
