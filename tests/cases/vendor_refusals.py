@@ -31,12 +31,13 @@ NO_SUCH_MODEL: list[Said] = [
     (404, google(404, "NOT_FOUND", "models/x is not found for API version v1beta")),
     (404, {"status": 404, "title": "Not Found", "detail": "Function '76-7b': Not found for account 'x'"}),  # NVIDIA NIM
     (400, openai("x/y is not a valid model ID", 400)),
-    (
-        400,  # DeepSeek
+    *at(
+        400,
         openai(
             "The supported API model names are deepseek-v4-pro or deepseek-v4-flash, but you passed x.",
             "invalid_request_error",
-        ),
+        ),  # DeepSeek
+        openai("Invalid model name passed in model=x. Call `/v1/models` to view available models.", "400"),  # LiteLLM
     ),
     (400, openai("The model has been deactivated.", "model_deactivated")),
     (400, openai("The model `x` has been decommissioned and is no longer supported.", "model_decommissioned")),
@@ -47,16 +48,13 @@ NO_SUCH_MODEL: list[Said] = [
     (400, zhipu("1211", "Unknown Model, please check the model code.")),
     (400, siliconflow(20012, "Model does not exist. Please check it carefully.")),
     (404, openai("Not found the model kimi-x or Permission denied", None, "resource_not_found_error")),
-    (
+    *at(
         404,
         failure(
             "The model or endpoint x does not exist or you do not have access to it.",
             code="InvalidEndpointOrModel.NotFound",
             type="NotFound",
         ),
-    ),
-    (
-        404,
         failure(
             ("Your account 1 has not activated the model x. Please activate the model service in the Ark Console."),
             code="ModelNotOpen",
@@ -93,10 +91,6 @@ NO_SUCH_MODEL: list[Said] = [
     (401, openai("Model x-4.5 is not supported", None)),
     (404, {"error": {"message": "No endpoints available matching your guardrail restrictions.", "code": 404}}),
     (400, openai("The requested model is not supported.", "model_not_supported", param="model")),  # Copilot
-    (
-        400,
-        openai("Invalid model name passed in model=x. Call `/v1/models` to view available models.", "400"),
-    ),  # LiteLLM
     (400, openai("You passed in model=x. There is no 'model_name' with this string", "400")),
     (400, openai("LLM Provider NOT provided. Pass in the LLM provider you are trying to call.", "400")),
     (400, {"detail": "The 'x-5.3' model is not supported when using Codex with a ChatGPT account."}),
@@ -132,10 +126,6 @@ TOO_LONG: list[Said] = [
         openai("The prompt (total length 21535) is too long to fit into the model (max length 16384).", 400),
         openai("The engine prompt length 1327246 exceeds the max_model_len 131072. Please reduce prompt.", 400),
     ),
-    (
-        400,  # TensorRT-LLM
-        openai("The sum of prompt length (72417.0), query length (0) should not exceed max_num_tokens (69632)", 400),
-    ),
     (422, {"error": "Input validation error: `inputs` must have less than 4096 tokens. Given: 5000"}),  # TGI
     (413, {"error": "`inputs` must have less than 512 tokens. Given: 593", "error_type": "Validation"}),
     *at(400, *(openai(text, "400") for text in ("错误：上下文过长，请减少输入", "请压缩上下文后重试"))),
@@ -146,10 +136,6 @@ TOO_LONG: list[Said] = [
     (403, openai("Input token count + max_tokens parameter must be less than the context length of the model")),
     (400, openai("the max input characters is 20000", "characters_too_long")),  # Baidu
     (400, openai("Prompt tokens too long", "tokens_too_long")),
-    (
-        400,
-        failure("The total length of all messages is too long.", type="too_many_prompt_tokens", code=400),
-    ),  # Perplexity
     (400, openai("a sequence length of 9001, but the maximum supported sequence length is just 8192!")),  # SambaNova
     (500, google(500, "INTERNAL", "Your input context is too long.")),
     (
@@ -160,6 +146,10 @@ TOO_LONG: list[Said] = [
     (500, openai("input (4002 tokens) is too large to process. increase the physical batch size", 500)),  # llama.cpp
     *at(
         400,
+        openai(
+            "The sum of prompt length (72417.0), query length (0) should not exceed max_num_tokens (69632)", 400
+        ),  # TensorRT-LLM
+        failure("The total length of all messages is too long.", type="too_many_prompt_tokens", code=400),  # Perplexity
         zhipu("1261", "Prompt exceeds max length"),
         openai("Too long.", "model_max_prompt_tokens_exceeded"),  # Copilot
         {"error": "Cannot truncate prompt with n_keep (7000) >= n_ctx (4096)"},  # LM Studio
@@ -338,9 +328,15 @@ BAD_REQUEST: list[Said] = [
     (400, openai("Cannot find any balance sheet in the document", "bad_request")),
     (422, openai("you do not need any credits for this model, but 'n' must be 1", "bad_request")),
     (400, openai("Invalid value for 'temperature': must be at most 2.")),
-    (
+    *at(
         400,
         google(400, "INVALID_ARGUMENT", "Please ensure that function call turn comes immediately after a user turn."),
+        {
+            "object": "error",
+            "message": "[{'type': 'missing', 'loc': ('body', 'messages', 0, 'role'), 'msg': 'Field required', 'input': "
+            "{'content': 'insufficient balance, rate limit exceeded'}}]",
+            "code": 400,
+        },
     ),
     (422, {"detail": [{"type": "missing", "loc": ["body", "messages"], "msg": "Field required"}]}),
     (
@@ -354,15 +350,6 @@ BAD_REQUEST: list[Said] = [
     (400, {"success": False, "errors": [{"code": 5006, "message": "must have required property 'prompt'"}]}),
     (400, {"error": ["messages must not be empty"]}),
     (413, "<html><head><title>413 Request Entity Too Large</title></head></html>"),
-    (
-        400,
-        {
-            "object": "error",
-            "message": "[{'type': 'missing', 'loc': ('body', 'messages', 0, 'role'), 'msg': 'Field required', 'input': "
-            "{'content': 'insufficient balance, rate limit exceeded'}}]",
-            "code": 400,
-        },
-    ),
     (404, {"error": {"message": "No endpoints found that support tool use.", "code": 404}}),
     (413, openai("Request too large for model `x` on tokens per minute (TPM): Limit 6000", "rate_limit_exceeded")),
     (400, 'id:1\nevent:error\n:HTTP_STATUS/400\ndata:{"code":"InvalidParameter","message":"bad stop"}\n\n'),
