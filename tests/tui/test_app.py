@@ -1,6 +1,7 @@
 import asyncio
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -39,8 +40,9 @@ def test_every_page_has_a_verb_for_each_of_its_keys() -> None:
         assert wanted <= set(page.verbs), page.id
 
 
-async def until(app: Console, pilot: Pilot[ExitStatus], there: object) -> None:
-    assert callable(there)
+async def until(app: Console, pilot: Pilot[ExitStatus], there: Callable[[], object], *keys: str) -> None:
+    """Press keys and wait."""
+    await pilot.press(*keys)
     async with asyncio.timeout(30):
         while not there():
             await pilot.pause(0.01)
@@ -108,11 +110,9 @@ async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:
         assert "no server" in head(app)
         assert len(app.session.board.calls.order) == 32
         launcher.there = False
-        await pilot.press("r")
-        await until(app, pilot, lambda: words(app) == ["the server ended with status 1 before it answered"])
+        await until(app, pilot, lambda: words(app) == ["the server ended with status 1 before it answered"], "r")
         launcher.there = True
-        await pilot.press("r")
-        await until(app, pilot, lambda: app.session.link == "attached")
+        await until(app, pilot, lambda: app.session.link == "attached", "r")
         assert "no server" not in head(app)
 
 
@@ -149,8 +149,7 @@ async def test_stopping_asks_and_says_what_it_interrupts(key: str, is_used: bool
     if not is_used:
         client.consoles, client.now_running = 1, []
     async with shown("live", client) as (app, pilot, _):
-        await pilot.press(key)
-        await until(app, pilot, lambda: app.screen.is_modal)
+        await until(app, pilot, lambda: app.screen.is_modal, key)
         text = " ".join(screen(app).replace("│", " ").split())
         assert [words in text for words in told] == [True] * len(told)
         await pilot.press("escape")
@@ -172,14 +171,11 @@ async def test_after_another_console_stopped_the_server_leaving_says_so() -> Non
 
 async def test_ctrl_c_says_how_to_leave() -> None:
     async with shown("live") as (app, pilot, _):
-        await pilot.press("ctrl+c")
-        await until(app, pilot, lambda: words(app))
+        await until(app, pilot, lambda: words(app), "ctrl+c")
         assert words(app) == ["Press q to quit; the server keeps running. Press Q to stop the server too."]
         assert app.return_value is None
-        await pilot.press("T")
-        await until(app, pilot, lambda: app.screen.is_modal)
-        await pilot.press("ctrl+c")
-        await until(app, pilot, lambda: len(words(app)) == 2)
+        await until(app, pilot, lambda: app.screen.is_modal, "T")
+        await until(app, pilot, lambda: len(words(app)) == 2, "ctrl+c")
         assert words(app)[-1] == "Press esc to close this, then q to quit the console."
 
 
@@ -230,8 +226,7 @@ async def test_scrollbars_are_seen_without_colour(in_ascii: bool) -> None:
 @pytest.mark.parametrize("key", ["ctrl+p", "colon"])
 async def test_two_keys_open_the_palette(key: str) -> None:
     async with shown("live") as (app, pilot, _):
-        await pilot.press(key)
-        await until(app, pilot, lambda: isinstance(app.screen, CommandPalette))
+        await until(app, pilot, lambda: isinstance(app.screen, CommandPalette), key)
         await pilot.press("escape")
 
 
@@ -247,8 +242,7 @@ async def test_what_changes_below_a_dialog_is_drawn(monkeypatch: pytest.MonkeyPa
     async with shown("live") as (app, pilot, _):
         drawn: list[int] = []
         monkeypatch.setattr(app.page, "renew", lambda: drawn.append(app.session.board.version))
-        await pilot.press("question_mark")
-        await until(app, pilot, lambda: app.screen.is_modal)
+        await until(app, pilot, lambda: app.screen.is_modal, "question_mark")
         app.session.board.tables_version += 1
         app.renew()
         assert drawn[-1:] == [app.session.board.version]

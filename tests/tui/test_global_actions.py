@@ -101,8 +101,7 @@ def first_hit(app: Console) -> str:
 
 async def test_what_is_typed_behind_a_choice_goes_where_it_leads() -> None:
     async with shown("live") as (app, pilot, _):
-        await pilot.press("colon", *"Groups")
-        await until(app, pilot, lambda: "Groups" in first_hit(app))
+        await until(app, pilot, lambda: "Groups" in first_hit(app), "colon", *"Groups")
         for key, char in (("enter", "\r"), ("slash", "/"), *zip("bat", "bat", strict=True)):
             app.post_message(events.Key(key, char))
         await until(app, pilot, lambda: app.page.id == "groups" and app.page.query_one(Input).value == "bat")

@@ -76,30 +76,24 @@ LISTED = "4 changes, newest first"
 
 async def test_undo_says_what_it_undid_and_redo_does_it_again() -> None:
     async with shown("live", Keeper()) as (app, pilot, _):
-        await pilot.press("u")
         told = "token 'ci' is as before (change 1: changed token 'ci', 2m00s ago, by this console). Press U to redo."
-        await until(app, pilot, lambda: words(app) == [f"Undone: {told}"])
-        await pilot.press("U")
+        await until(app, pilot, lambda: words(app) == [f"Undone: {told}"], "u")
         told = "token 'ci' is as before (change 1: 2m00s ago, by this console). Press u to undo."
-        await until(app, pilot, lambda: words(app)[-1:] == [f"Redone: {told}"])
+        await until(app, pilot, lambda: words(app)[-1:] == [f"Redone: {told}"], "U")
 
 
 async def test_a_surprising_undo_is_confirmed_first() -> None:
     doubts = ("It was made by the command line, 2m00s ago.", "5 calls used token 'ci' since then.")
     async with shown("live", client := Keeper(doubts=doubts)) as (app, pilot, _):
-        await pilot.press("u")
-        await until(app, pilot, lambda: isinstance(app.screen, Confirm))
+        await until(app, pilot, lambda: isinstance(app.screen, Confirm), "u")
         assert "Undo change 1 (changed token 'ci')?" in screen(app)
         assert "made by the command line, 2m00s ago" in screen(app)
         assert "5 calls used token 'ci'" in screen(app)
-        await pilot.press("escape")
-        await until(app, pilot, lambda: not isinstance(app.screen, Confirm))
+        await until(app, pilot, lambda: not isinstance(app.screen, Confirm), "escape")
         await until(app, pilot, lambda: words(app) == ["nothing was changed"])
         assert client.undos() == ["undo 0"]
-        await pilot.press("u")
-        await until(app, pilot, lambda: isinstance(app.screen, Confirm))
-        await pilot.press("y")
-        await until(app, pilot, lambda: len(words(app)) > 1)
+        await until(app, pilot, lambda: isinstance(app.screen, Confirm), "u")
+        await until(app, pilot, lambda: len(words(app)) > 1, "y")
         assert client.undos()[-1] == "undo 1 accepted"
 
 
@@ -135,12 +129,9 @@ async def test_a_long_change_is_scrolled_by_keys() -> None:
 async def test_enter_or_u_undoes_the_selected_change() -> None:
     async with shown("live", client := Keeper(entries=SEVERAL)) as (app, pilot, _):
         await see(app, pilot, LISTED, "H")
-        await pilot.press("j", "u")
-        await until(app, pilot, lambda: client.undos() == ["undo 13"])
-        await pilot.press("j", "enter")
-        await until(app, pilot, lambda: client.undos() == ["undo 13", "undo 12"])
-        await pilot.press("U")
-        await until(app, pilot, lambda: client.undos()[-1] == "redo 0")
+        await until(app, pilot, lambda: client.undos() == ["undo 13"], "j", "u")
+        await until(app, pilot, lambda: client.undos() == ["undo 13", "undo 12"], "j", "enter")
+        await until(app, pilot, lambda: client.undos()[-1] == "redo 0", "U")
         assert isinstance(app.screen, HistoryScreen)
 
 
@@ -154,8 +145,7 @@ async def test_the_history_may_be_closed_before_an_undo_is_done() -> None:
 
     async with shown("live", client := Slow(entries=SEVERAL)) as (app, pilot, _):
         await see(app, pilot, LISTED, "H")
-        await pilot.press("u", "escape")
-        await until(app, pilot, lambda: not isinstance(app.screen, HistoryScreen))
+        await until(app, pilot, lambda: not isinstance(app.screen, HistoryScreen), "u", "escape")
         client.done.set()
         await until(app, pilot, lambda: len(words(app)) == 1)
         await settle(app, pilot)
@@ -165,26 +155,22 @@ async def test_the_history_may_be_closed_before_an_undo_is_done() -> None:
 async def test_a_surprising_undo_of_an_old_change_is_confirmed() -> None:
     async with shown("live", client := Keeper(entries=SEVERAL, doubts=("It is old.",))) as (app, pilot, _):
         await see(app, pilot, LISTED, "H")
-        await pilot.press("j", "j", "u")
-        await until(app, pilot, lambda: isinstance(app.screen, Confirm))
-        await pilot.press("y")
-        await until(app, pilot, lambda: client.undos() == ["undo 12", "undo 12 accepted"])
+        await until(app, pilot, lambda: isinstance(app.screen, Confirm), "j", "j", "u")
+        await until(app, pilot, lambda: client.undos() == ["undo 12", "undo 12 accepted"], "y")
 
 
 async def test_a_refused_undo_is_shown() -> None:
     told = "token 'ci' was changed since, by change 14 (x); undo that one first"
     async with shown("live", Keeper(entries=SEVERAL, refusal=told)) as (app, pilot, _):
         await see(app, pilot, LISTED, "H")
-        await pilot.press("u")
-        await until(app, pilot, lambda: words(app) == [told])
+        await until(app, pilot, lambda: words(app) == [told], "u")
 
 
 async def test_the_history_is_filtered_and_left_step_by_step() -> None:
     async with shown("live", Keeper(entries=SEVERAL)) as (app, pilot, _):
         await see(app, pilot, "1 of 4 changes, newest first", "H", "slash", *"channel", "enter")
         await see(app, pilot, LISTED, "escape")
-        await pilot.press("escape")
-        await until(app, pilot, lambda: not isinstance(app.screen, HistoryScreen))
+        await until(app, pilot, lambda: not isinstance(app.screen, HistoryScreen), "escape")
 
 
 async def test_escape_in_the_details_closes_the_filter_and_goes_back_to_the_list() -> None:
