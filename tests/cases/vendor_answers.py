@@ -142,6 +142,16 @@ def hi_row(name: str, **more: Any) -> Row:
     return chat_row(name, delta("Hi"), whole=said("Hi"), **more)
 
 
+def fields_row(name: str, content: str, fields: Doc, **expected: Any) -> Row:
+    """A text with these fields beside it."""
+    return chat_row(name, delta(content, **fields), whole={**said(content), **fields}, **expected)
+
+
+def parts_row(name: str, *given: Doc, **expected: Any) -> Row:
+    """A content of these parts."""
+    return chat_row(name, parts(*given), whole={"role": "assistant", "content": list(given)}, **expected)
+
+
 def call_row(
     name: str,
     *pieces: tuple[object, ...],
@@ -1035,13 +1045,7 @@ CALLS = [
         word="",
         calls=ONE_CALL,
     ),
-    chat_row(
-        "a call of old that is empty",
-        delta("Hi", function_call=NO_CALL),
-        whole={**said("Hi"), "function_call": NO_CALL},
-        word="",
-        text="Hi",
-    ),
+    fields_row("a call of old that is empty", "Hi", {"function_call": NO_CALL}, word="", text="Hi"),
     call_row(
         "one id for two calls",
         (0, "c1", "f", ""),
@@ -1100,33 +1104,16 @@ CALLS = [
 PARTS = [
     gemini_row("an image next to the text", gemini.response(gemini.say("Look"), PNG, finish="STOP"), **LOOK),
     gemini_row("nothing but an image", gemini.response(PNG, finish="STOP"), image="aW1n"),
-    chat_row(
-        "images next to the content", delta("Look", images=[IMAGE]), whole={**said("Look"), "images": [IMAGE]}, **LOOK
-    ),
+    fields_row("images next to the content", "Look", {"images": [IMAGE]}, **LOOK),
     chat_row(
         "images as addresses alone",
         delta("Look", images=[{"url": "data:image/png;base64,aW1n"}]),
         whole={**said("Look"), "images": ["data:image/png;base64,aW1n"]},
         **LOOK,
     ),
-    chat_row(
-        "images as bare base64",
-        delta("Look", images=[{"b64_json": "aW1n"}]),
-        whole={**said("Look"), "images": [{"b64_json": "aW1n"}]},
-        **LOOK,
-    ),
-    chat_row(
-        "an image among the parts of the content",
-        parts(text_part("Look"), IMAGE),
-        whole={"role": "assistant", "content": [text_part("Look"), IMAGE]},
-        **LOOK,
-    ),
-    chat_row(
-        "nothing but an image in the content",
-        parts(IMAGE),
-        whole={"role": "assistant", "content": [IMAGE]},
-        image="aW1n",
-    ),
+    fields_row("images as bare base64", "Look", {"images": [{"b64_json": "aW1n"}]}, **LOOK),
+    parts_row("an image among the parts of the content", text_part("Look"), IMAGE, **LOOK),
+    parts_row("nothing but an image in the content", IMAGE, image="aW1n"),
     chat_row(
         "a file of the AI SDK's as the content",
         {"index": 0, "delta": {"content": FILE}},
@@ -1173,12 +1160,7 @@ PARTS = [
         source="https://a.example",
         **LOOK,
     ),
-    chat_row(
-        "citations inside of a message",
-        delta("It rains.", citations=["https://a.example"]),
-        whole={**said("It rains."), "citations": ["https://a.example"]},
-        **RAINS,
-    ),
+    fields_row("citations inside of a message", "It rains.", {"citations": ["https://a.example"]}, **RAINS),
     gemini_row("two sources and two images", GROUNDED, source="https://a.example", **LOOK),
     *(
         openai_row(
@@ -1245,13 +1227,7 @@ PARTS = [
         ),
         text="No",
     ),
-    chat_row(
-        "an image that is called audio (Vertex)",
-        delta("Look", audio=DRAWN),
-        whole={**said("Look"), "audio": DRAWN},
-        own_form=True,
-        **LOOK,
-    ),
+    fields_row("an image that is called audio (Vertex)", "Look", {"audio": DRAWN}, own_form=True, **LOOK),
     openai_row("speech next to its text", plain=completion({**said("Hi"), "audio": SPOKEN}), text="Hi"),
     chat_row(
         "reasoning in steps (Perplexity)",

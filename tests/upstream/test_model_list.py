@@ -183,37 +183,25 @@ def _tier(above: int, first: float, second: float, cached: float) -> Tier:
         ({"input": 0.5, "output": 0.8, "currency": "EUR"}, None),
         ({"input": "0.00015", "output": "0.0006"}, _told(150, 600)),
         ({"input": {"usd": 0.5, "diem": 0.5}, "output": {"usd": 2, "diem": 2}}, _told(0.5, 2)),
-    ],
-)
-def test_prices_are_read_in_every_place_and_unit(pricing: object, published: UpstreamPrices | None) -> None:
-    assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [ServedModel(name="m", published=published)]
-
-
-@pytest.mark.parametrize(
-    ("entry", "published"),
-    [
+        ({"hourly": 0, "input": 0.6, "output": 2, "cached_input": 0.3}, _told(0.6, 2, cached_input=0.3)),
         (
             {
-                "pricing": {
-                    "prompt": "0.000002",
-                    "completion": "0.000012",
-                    "input_cache_read": "0.0000002",
-                    "overrides": [{"min_prompt_tokens": 272000, "prompt": "0.000004", "completion": "0.000018"}],
-                }
+                "prompt": "0.000002",
+                "completion": "0.000012",
+                "input_cache_read": "0.0000002",
+                "overrides": [{"min_prompt_tokens": 272000, "prompt": "0.000004", "completion": "0.000018"}],
             },
             _told(2, 12, cached_input=0.2, tiers=(_tier(271_999, 4, 18, 0.2),)),
         ),
         (
             {
-                "pricing": {
-                    "prompt": "0.000003",
-                    "completion": "0.000015",
-                    "input_cache_write_1h": "0.000006",
-                    "overrides": [
-                        {"min_prompt_tokens": 200_001, "prompt": "0.000006", "input_cache_write_1h": "0.000012"},
-                        {"min_prompt_tokens": 500_001, "prompt": "0.000009"},
-                    ],
-                }
+                "prompt": "0.000003",
+                "completion": "0.000015",
+                "input_cache_write_1h": "0.000006",
+                "overrides": [
+                    {"min_prompt_tokens": 200_001, "prompt": "0.000006", "input_cache_write_1h": "0.000012"},
+                    {"min_prompt_tokens": 500_001, "prompt": "0.000009"},
+                ],
             },
             _told(
                 *(3, 15),
@@ -224,52 +212,51 @@ def test_prices_are_read_in_every_place_and_unit(pricing: object, published: Ups
                 ),
             ),
         ),
+        ({"prompt": "0.000002", "completion": "0.000012", "overrides": [{"min_images": 5, "prompt": 1}]}, _told(2, 12)),
         (
             {
-                "pricing": {
-                    "prompt": "0.000002",
-                    "completion": "0.000012",
-                    "overrides": [{"min_images": 5, "prompt": 1}],
-                }
-            },
-            _told(2, 12),
-        ),
-        (
-            {
-                "pricing": {
-                    "input": "0.000001",
-                    "output": "0.000005",
-                    "input_cache_read": "0.0000002",
-                    "input_tiers": [
-                        {"cost": "0.000001", "min": 0, "max": 32001},
-                        {"cost": "0.0000018", "min": 32001, "max": 128001},
-                        {"cost": "0.000003", "min": 128001},
-                    ],
-                    "output_tiers": [
-                        {"cost": "0.000005", "min": 0, "max": 128001},
-                        {"cost": "0.000015", "min": 128001},
-                    ],
-                }
+                "input": "0.000001",
+                "output": "0.000005",
+                "input_cache_read": "0.0000002",
+                "input_tiers": [
+                    {"cost": "0.000001", "min": 0, "max": 32001},
+                    {"cost": "0.0000018", "min": 32001, "max": 128001},
+                    {"cost": "0.000003", "min": 128001},
+                ],
+                "output_tiers": [
+                    {"cost": "0.000005", "min": 0, "max": 128001},
+                    {"cost": "0.000015", "min": 128001},
+                ],
             },
             _told(1, 5, cached_input=0.2, tiers=(_tier(32_000, 1.8, 5, 0.2), _tier(128_000, 3, 15, 0.2))),
         ),
         (
             {
-                "pricing": {
-                    "prompt": "0.00000125",
-                    "completion": "0.00001",
-                    "request": "0.005",
-                    "image": "0.00516",
-                    "audio": "0.000003",
-                    "internal_reasoning": "0.000012",
-                    "web_search": "0.01",
-                    "input_cache_write": "0.0000015",
-                }
+                "prompt": "0.00000125",
+                "completion": "0.00001",
+                "request": "0.005",
+                "image": "0.00516",
+                "audio": "0.000003",
+                "internal_reasoning": "0.000012",
+                "web_search": "0.01",
+                "input_cache_write": "0.0000015",
             },
             _told(
-                1.25, 10, cache_write=1.5, per_call=0.005, extras={"input_audio": 3, "reasoning": 12, "searches": 0.01}
+                *(1.25, 10),
+                cache_write=1.5,
+                per_call=0.005,
+                extras={"input_audio": 3, "reasoning": 12, "searches": 0.01},
             ),
         ),
+    ],
+)
+def test_prices_tiers_and_fees_are_read_in_every_unit(pricing: object, published: UpstreamPrices | None) -> None:
+    assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [ServedModel(name="m", published=published)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "published"),
+    [
         (
             {"metadata": {"pricing": {"input_tokens": 0.09, "output_tokens": 0.45, "cache_read_tokens": 0.02}}},
             _told(0.09, 0.45, cached_input=0.02),
@@ -286,12 +273,9 @@ def test_prices_are_read_in_every_place_and_unit(pricing: object, published: Ups
         ({"providers": [_offer(0.3, 1.2), _offer(0.3, 1.2), _offer(9, 9, status="error")]}, _told(0.3, 1.2)),
         ({"providers": [_offer(0.3, 1.2), _offer(0.4, 1.2)]}, None),
         ({"providers": [_offer(0.3, 1.2), {"status": "live"}]}, None),
-        ({"pricing": {"hourly": 0, "input": 0.6, "output": 2, "cached_input": 0.3}}, _told(0.6, 2, cached_input=0.3)),
     ],
 )
-def test_tiers_and_fees_are_read_in_every_vendors_form(
-    entry: dict[str, object], published: UpstreamPrices | None
-) -> None:
+def test_prices_are_read_in_every_place(entry: dict[str, object], published: UpstreamPrices | None) -> None:
     assert _read({"data": [{"id": "m", **entry}]}) == [ServedModel(name="m", published=published)]
 
 
