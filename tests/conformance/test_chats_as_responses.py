@@ -11,15 +11,7 @@ from tests.conformance.sdk import openai
 from tests.fakes.gateway import OUTPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import Doc, choice, fail, reply, speak, stream_bytes, usage, whole
-from tests.fakes.responses import (
-    either,
-    event,
-    function_call,
-    message,
-    respond,
-    response,
-    spent,
-)
+from tests.fakes.responses import either, event, function_call, message, respond, response, spent
 
 TOOLS_THERE = (
     "Function tools with reasoning_effort are not supported for m in /v1/chat/completions. Please use /v1/responses."

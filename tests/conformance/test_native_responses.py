@@ -18,17 +18,7 @@ from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.provider import Provider, Script
 from tests.fakes.replies import Doc, choice, chunk, cut, delta, dumps, fail, reply, slam, stream_bytes, usage, whole
-from tests.fakes.responses import (
-    either,
-    event,
-    events_of,
-    function_call,
-    message,
-    parsed,
-    respond,
-    response,
-    spent,
-)
+from tests.fakes.responses import either, event, events_of, function_call, message, parsed, respond, response, spent
 
 PATH = "/v1/responses"
 CHAT = reply(whole("m", choice("translated"), spent=usage()))

@@ -2,13 +2,7 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.control.usage import tallies
-from gateway.control.views import (
-    channel_view,
-    entity_views,
-    group_view,
-    price_view,
-    token_view,
-)
+from gateway.control.views import channel_view, entity_views, group_view, price_view, token_view
 from gateway.domain.budget import Budget, Window
 from gateway.domain.call import Running
 from gateway.domain.order import LearnedRefusals

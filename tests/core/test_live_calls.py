@@ -24,17 +24,7 @@ from gateway.inbound.chat.api import CHAT
 from gateway.upstream.dialects import new_adapter
 from tests.core import kit
 from tests.core.clocks import Watch
-from tests.core.ends import (
-    DONE,
-    GOOD_STREAM,
-    FakeReply,
-    Piece,
-    ends,
-    error_body,
-    says,
-    too_slow,
-    unreachable,
-)
+from tests.core.ends import DONE, GOOD_STREAM, FakeReply, Piece, ends, error_body, says, too_slow, unreachable
 from tests.core.rig import QUICK, Rig, until
 from tests.core.test_quota import Purse
 from tests.upstream.makers import as_chat

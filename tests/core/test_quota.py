@@ -9,15 +9,7 @@ from hypothesis import given, strategies as st
 
 from gateway.core.channel_effects import NO_EFFECTS, effects_of
 from gateway.core.incident_watch import budget_use
-from gateway.core.quota import (
-    CallNeed,
-    HoldPlan,
-    ModelNeed,
-    affordable_output,
-    call_need,
-    money_until_stop,
-    plan_hold,
-)
+from gateway.core.quota import CallNeed, HoldPlan, ModelNeed, affordable_output, call_need, money_until_stop, plan_hold
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import EVER, Amounts, Budget, Window, window_start
 from gateway.domain.call import ACCOUNT, Running, Scope

@@ -13,13 +13,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.inbound.json_body import (
-    MAX_DEPTH,
-    MAX_FIELDS,
-    MAX_STRUCTURE,
-    read_body,
-    unread_names,
-)
+from gateway.inbound.json_body import MAX_DEPTH, MAX_FIELDS, MAX_STRUCTURE, read_body, unread_names
 from tests.house import amount
 from tests.refusals import refusal_of
 

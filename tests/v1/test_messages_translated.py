@@ -8,11 +8,7 @@ from gateway.core.live_calls import CallDeadlines
 from gateway.domain.channel import Dialect
 from gateway.domain.usage import UsageSource
 from tests.fakes.gateway import Gateway, running
-from tests.fakes.messages import (
-    grammar_faults,
-    joined_blocks as blocks,
-    read_events,
-)
+from tests.fakes.messages import grammar_faults, joined_blocks as blocks, read_events
 from tests.fakes.provider import Provider
 from tests.fakes.replies import (
     Doc,

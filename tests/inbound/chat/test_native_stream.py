@@ -14,15 +14,7 @@ from gateway.inbound.chat.native import NativeChatStream
 from tests.cases.answers import Answer, Doc, chunks_in, said_in
 from tests.cases.streams import GOOD, HI, ROLE, STOP, STREAMS, USAGE, Case
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage, whole
-from tests.upstream.makers import (
-    TWO_CHOICES,
-    attempt_fails,
-    body_of,
-    native_stream,
-    native_whole,
-    order,
-    outcome,
-)
+from tests.upstream.makers import TWO_CHOICES, attempt_fails, body_of, native_stream, native_whole, order, outcome
 
 
 def _stream(*, include_usage: bool = False, model: str = "m") -> NativeChatStream:

@@ -12,14 +12,7 @@ from tests.tui import owner as pages
 from tests.tui.owner import Owner, press, shown
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.pages.live import LivePage, columns
-from tui.pages.live_source import (
-    CallHistory,
-    LiveSource,
-    count_unseen,
-    load_found,
-    note_seen,
-    progress_text,
-)
+from tui.pages.live_source import CallHistory, LiveSource, count_unseen, load_found, note_seen, progress_text
 from tui.session import ConsoleSession
 
 

@@ -10,17 +10,7 @@ from gateway.domain.views import SumRow
 from tests.tui.stage import sums
 from tui import glyphs
 from tui.charts import Ticks
-from tui.pages.usage_bars import (
-    ALL,
-    AXIS,
-    EDGE,
-    END,
-    MEASURES,
-    OTHERS,
-    ChartPlan,
-    bars_of,
-    is_known,
-)
+from tui.pages.usage_bars import ALL, AXIS, EDGE, END, MEASURES, OTHERS, ChartPlan, bars_of, is_known
 from tui.pages.usage_chart import chart, tick_text
 from tui.trends import Trends
 

@@ -8,14 +8,7 @@ from gateway.domain.units import DAY_MS, DOLLAR, HOUR_MS, Millis
 from tests.tui.pages.test_usage_chart import EMPTY, plan, row, text, tones
 from tests.tui.stage import NOW, budget
 from tui.pages.usage_bars import MEASURES
-from tui.pages.usage_panels import (
-    BudgetCourse,
-    BudgetSource,
-    budget_chart,
-    heat_map,
-    heat_width,
-    new_course,
-)
+from tui.pages.usage_panels import BudgetCourse, BudgetSource, budget_chart, heat_map, heat_width, new_course
 from tui.trends import Trends
 
 MONDAY = 4 * DAY_MS

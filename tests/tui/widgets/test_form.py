@@ -18,17 +18,7 @@ from tests.tui.owner import press, shown, text_of
 from tests.tui.widgets.stage import WidgetStage, asked, form, press_keys
 from tui.widgets.combobox import Suggestion
 from tui.widgets.dialogs import BACK, Confirm
-from tui.widgets.form import (
-    Fold,
-    Form,
-    FormField,
-    FormPlan,
-    FormRow,
-    Values,
-    line_plan,
-    optional,
-    require_text,
-)
+from tui.widgets.form import Fold, Form, FormField, FormPlan, FormRow, Values, line_plan, optional, require_text
 
 THING = [
     FormField(id="name", label="Name", hint="laptop", parse=require_text),
