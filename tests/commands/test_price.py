@@ -110,14 +110,7 @@ def test_rates_that_a_new_price_does_not_have_any_more_are_named() -> None:
     ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=control)
     assert ran.err.splitlines()[1].endswith("the new price no longer has: --cached 1.25 --tier 200k=6/22.50")
     longer = replace(tier, above=1_000_000)
-    free = replace(
-        PRICE,
-        cached_input=Nanos(0),
-        tiers=(
-            tier,
-            longer,
-        ),
-    )
+    free = replace(PRICE, cached_input=Nanos(0), tiers=(tier, longer))
     answers = {
         **OFFERED,
         "GET /prices": [free],

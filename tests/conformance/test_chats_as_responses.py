@@ -43,6 +43,9 @@ WEATHER: Doc = {
     "function": {"name": "weather", "description": "Now", "parameters": {"type": "object", "properties": {"at": {}}}},
 }
 SEALED: Doc = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "c2VhbGVk"}
+CALL: Doc = {"id": "call_9", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+RESULT: Doc = {"role": "tool", "tool_call_id": "call_9", "content": "x"}
+TURNS: list[Doc] = [{"role": "assistant", "tool_calls": [CALL]}, RESULT]
 
 
 def only_there(refusal: Script, *items: Doc, **more: Any) -> Script:
@@ -310,11 +313,7 @@ async def test_the_reasoning_before_a_call_goes_back_with_it(
     user = {"role": "user", "content": "hi"}
     if api == "chat":
         await gateway.client.chat(stream=stream, tools=tools)
-        call = {"id": "call_9", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
-        turns = [
-            {"role": "assistant", "content": "I look.", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "call_9", "content": "x"},
-        ]
+        turns = [{"role": "assistant", "content": "I look.", "tool_calls": [CALL]}, RESULT]
         await gateway.client.chat(tools=tools, messages=[user, *turns])
     else:
         path, fields = "/v1/messages", {"model": "m", "max_tokens": 50, "tools": tools}
@@ -337,14 +336,12 @@ async def test_reasoning_that_the_upstream_refuses_is_forgotten(
 ) -> None:
     message = "The encrypted content c2Vh could not be verified."
     refusal = stream_bytes(event("error", 0, error={"message": message})) if in_stream else fail(400, message)
-    call = {"id": "call_9", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
-    turns = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "call_9", "content": "x"}]
     refused = ONLY_THERE["openai"]
     thinks = only_there(refused, SEALED, function_call("weather", "{}", call="call_9"))
     provider.on("m", thinks, thinks, either(refusal, refused), only_there(refused))
     await gateway.client.chat(tools=[WEATHER])
     for _ in range(2):
-        answer = await gateway.client.chat(tools=[WEATHER], messages=turns, stream=in_stream)
+        answer = await gateway.client.chat(tools=[WEATHER], messages=TURNS, stream=in_stream)
         assert (answer.status, answer.text) == (200, "Hello")
     kinds = [{item["type"] for item in exchange.json["input"]} for exchange in provider.exchanges[2:]]
     assert kinds == [{"reasoning", "function_call", "function_call_output"}, *2 * [set(kinds[0] - {"reasoning"})]]
@@ -358,8 +355,7 @@ async def test_a_model_that_knows_phases_gets_them_back(
     look = message("I look.") | ({"phase": phase} if phase else {})
     provider.on("m", only_there(ONLY_THERE["openai"], look, function_call("weather", "{}", call="call_9")))
     told = (await gateway.client.chat(tools=[WEATHER])).json["choices"][0]["message"]
-    result = {"role": "tool", "tool_call_id": "call_9", "content": "x"}
-    turns = [told, result, {"role": "assistant", "content": "4 degrees"}, {"role": "user", "content": "Thanks"}]
+    turns = [told, RESULT, {"role": "assistant", "content": "4 degrees"}, {"role": "user", "content": "Thanks"}]
     await gateway.client.chat(tools=[WEATHER], messages=turns)
     sent = provider.last.json["input"]
     assert [item["type"] for item in sent] == ["message", "function_call", "function_call_output", "message", "message"]
@@ -394,16 +390,10 @@ async def test_another_account_does_not_get_the_reasoning(gateway: Gateway, prov
     await gateway.client.chat(tools=[WEATHER])
     (channel,) = gateway.engine.catalog.registry.channels.values()
     gateway.channel(provider.base_url, "m", name="other", key="sk-other", priority=9)
-    call = {"id": "call_9", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
-    result = {"role": "tool", "tool_call_id": "call_9", "content": "x"}
-    turns = [{"role": "assistant", "tool_calls": [call]}, result]
-    await gateway.client.chat(tools=[WEATHER], messages=[{"role": "user", "content": "hi"}, *turns])
+    await gateway.client.chat(tools=[WEATHER], messages=[{"role": "user", "content": "hi"}, *TURNS])
     assert provider.last.head.get("authorization") == "Bearer sk-other" != f"Bearer {channel.key}"
-    assert [item["type"] for item in provider.last.json["input"]] == [
-        "message",
-        "function_call",
-        "function_call_output",
-    ]
+    kinds = [item["type"] for item in provider.last.json["input"]]
+    assert kinds == ["message", "function_call", "function_call_output"]
 
 
 @pytest.mark.parametrize("words", ["Invalid URL (POST /v1/responses)", "model is not supported via Responses API."])
