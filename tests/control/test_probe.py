@@ -117,6 +117,22 @@ async def test_only_keys_that_were_refused_are_counted_as_refused(gateway: Gatew
     assert (await probe(gateway.engine, several, "")).text.startswith("1 of 2 keys are refused; key 1: ")
 
 
+async def test_the_call_is_made_with_an_accepted_key(gateway: Gateway, provider: Provider) -> None:
+    several = gateway.channel(provider.base_url, keys=("sk-second-canary",))
+    provider.on("/v1/models", fail(503), LIST)
+    provider.on("m", GOOD)
+    assert (await probe(gateway.engine, several, "m")).ok
+    assert provider.last.head.get("authorization") == "Bearer sk-second-canary"
+
+
+async def test_an_only_key_is_not_one_of_several_that_were_refused(
+    gateway: Gateway, provider: Provider, channel: Channel
+) -> None:
+    provider.on("/v1/models", fail(401))
+    check = await probe(gateway.engine, channel, "")
+    assert (check.ok, check.failed_keys) == (False, 0)
+
+
 @pytest.mark.parametrize("script", [fail(401), fail(500), slam, reply(b"<html>"), reply({"choices": []})])
 async def test_a_failure_is_reported(gateway: Gateway, provider: Provider, channel: Channel, script: object) -> None:
     provider.on("m", script)  # type: ignore[arg-type]
@@ -206,6 +222,24 @@ async def test_a_key_that_was_replaced_during_its_test_is_not_held_for_refused(
     provider.on("/v1/models", refuse_late)
     assert not (await probe(gateway.engine, channel, "")).ok
     assert (await owner.channel("up")).state == "ok"
+
+
+@pytest.mark.parametrize(("model", "number"), [("", 2), ("m", 1)])
+async def test_a_key_that_was_replaced_during_its_test_is_not_taken_for_accepted(
+    gateway: Gateway, provider: Provider, model: str, number: int
+) -> None:
+    several = gateway.channel(provider.base_url, keys=("sk-second-canary",))
+    state_id, health = several.state_ids[number - 1], gateway.engine.health
+
+    async def answer_late(exchange: Exchange) -> None:
+        gateway.channel(provider.base_url, key="sk-new-1-canary", keys=("sk-new-2-canary",))
+        health.note_failure(state_id, FailureKind.AUTH, "refused")
+        await (GOOD if model else LIST)(exchange)
+
+    provider.on("/v1/models", LIST, LIST if model else answer_late)
+    provider.on("m", answer_late)
+    assert (await probe(gateway.engine, several, model)).ok
+    assert health.state_of(state_id).name == "attention"
 
 
 async def test_a_variable_that_is_not_set(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:

@@ -102,6 +102,14 @@ async def test_todays_cost_is_counted_from_the_new_midnight() -> None:
         assert client.asked.count("summary  ") == 2
 
 
+async def test_todays_cost_is_that_of_the_last_snapshot() -> None:
+    async with shown("live") as (app, pilot, client):
+        await until(app, pilot, lambda: app.session.board.today_nanos)
+        client.records = [call(99, NOW, cost_nanos=7)]
+        client.tell(client.snapshot())
+        await until(app, pilot, lambda: app.session.board.today_nanos == 7)
+
+
 async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:
     async with shown("live", Owner(30)) as (app, pilot, client):
         (launcher := launcher_of(app)).findable = False

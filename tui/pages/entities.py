@@ -95,10 +95,10 @@ class EntityForm:
             return
         entities = (*board.tokens, *board.ended_tokens, *board.groups, *board.channels, board.account)
         current = next((entity for entity in entities if _identity(entity) == _identity(before)), None)
-        if current is None and _identity(before)[1]:  # the settings have no name and cannot be deleted
+        if current is None:
             history = self.session.key("app.history")
             raise NotFound(f"it was deleted or renamed meanwhile; after esc, {history} shows the change and undoes it")
-        self._last_seen = current or before
+        self._last_seen = current
         for field in self._table:
             old_text, new_text = (field.kind.text(getattr(entity, field.name)) for entity in (before, self._last_seen))
             if field.name in body and new_text != old_text:

@@ -159,14 +159,15 @@ def test_the_search_says_how_far_back_it_is_and_whether_it_goes_on() -> None:
     assert progress_text(source, NOW, is_searching=False) == "back to 14:08:10; G for older ones"
 
 
-def test_another_server_has_other_records() -> None:
+@pytest.mark.parametrize("count", [3, 2_000])
+def test_another_server_has_other_records(count: int) -> None:
     session, source = made(1_000, 10)
     source.row(500)
-    client = FakeClient(calls(3))
+    client = FakeClient(calls(count))
     client.endpoint = type(client.endpoint)(instance="two", secret="s")
     session.board.apply(client.snapshot())
     source.renew()
-    assert source.count == 5
+    assert source.count == count + 2
     assert not source.history.waiting
 
 

@@ -13,7 +13,7 @@ from gateway.domain.limit_kinds import CLIENT_LIMITS, RateLimits
 from gateway.domain.limits import Limits
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.tui.owner import Owner, press, screen, see, shown
-from tests.tui.stage import words
+from tests.tui.stage import budget, words
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.pages.marked import budgets_of
@@ -95,6 +95,23 @@ async def test_enter_does_at_once_what_ends_nothing(keys: list[str], *, done: bo
         await choose(app, pilot, *keys)
         await press(app, pilot, "enter")
         assert bool(owner.did) == done
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "question"),
+    [
+        (3, "rpm=none", "Set limits of 2 tokens to rpm=none?"),
+        (4, "month=none", "Set the budget of 2 tokens to month=none?"),
+    ],
+)
+async def test_what_stays_at_one_of_them_is_not_said_to_be_removed(kind: int, typed: str, question: str) -> None:
+    owner = Owner()
+    one, other, *rest = owner.tokens_now
+    one = msgspec.structs.replace(one, limits=Limits(rpm=1, tpm=2), budgets=[budget(0, 5, Window.DAY)])
+    owner.tokens_now = [one, msgspec.structs.replace(other, limits=Limits(), budgets=[]), *rest]
+    async with shown("tokens", owner) as (app, pilot, _):
+        await choose(app, pilot, *["j"] * kind, "enter", f"={typed}", "enter")
+        assert question in screen(app)
 
 
 async def test_marked_channels_are_added_to_a_group_beside_their_others() -> None:
