@@ -118,7 +118,7 @@ class Refusals:
         kind = (record.token, record.code, record.api, record.app, record.request or record.model)
         flood = self._flood(record.token, record.code)
         is_repeated = kind in flood.recorded
-        if is_repeated or flood.credit < 1 or _MIXED in flood.shared:
+        if is_repeated or flood.credit < 1:
             place = kind if is_repeated else _MIXED
             flood.shared.setdefault(place, _SharedRecord(kind, record, record)).add(record, kind)
         else:

@@ -430,7 +430,7 @@ async def test_money_that_is_gone_ends_a_stream_if_its_owner_wants_so(up: Rig) -
     await up.call(stream=True)
     record = up.record
     assert (record.outcome, record.finish, record.status) == (Outcome.STOPPED, "length", 200)
-    assert "money_gone" in record.marks
+    assert (record.upstream_id, record.marks[0]) == ("chatcmpl-1", "money_gone")
     assert up.client.body.endswith(DONE)
     assert b'"finish_reason":"length"' in up.client.body
     assert 2 <= up.client.body.count(b"data: ") < 10

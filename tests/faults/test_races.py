@@ -60,8 +60,13 @@ def walled() -> tuple[Script, asyncio.Event]:
 
 @pytest.mark.parametrize(
     ("status", "count", "edit"),
-    [(401, 1, {"key": "sk-upstream-new"}), (500, 4, {"timeouts": Timeouts(total=500)}), (429, 1, {"cleared": True})],
-    ids=["another key", "other timeouts", "cleared by hand"],
+    [
+        (401, 1, {"key": "sk-upstream-new"}),
+        (401, 1, {"keys": ("sk-upstream-new",)}),
+        (500, 4, {"timeouts": Timeouts(total=500)}),
+        (429, 1, {"cleared": True}),
+    ],
+    ids=["another key", "one more key", "other timeouts", "cleared by hand"],
 )
 async def test_what_failed_before_an_edit_pauses_no_edited_channel(
     gateway: Gateway, provider: Provider, status: int, count: int, edit: Doc
