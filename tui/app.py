@@ -113,7 +113,8 @@ class Console(ConsoleApp):
 
     def renew(self) -> None:
         super().renew()
-        board, midnight = self.session.board, window_start(Window.DAY, self.session.now())
+        board = self.session.board
+        midnight = window_start(Window.DAY, self.session.now())
         if board.status is not None and self.session.link == "attached" and board.today_start != midnight:
             self.run_worker(global_actions.fetch_today(self), name="today", group="today", exclusive=True)
 

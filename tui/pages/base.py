@@ -91,7 +91,7 @@ class ConsolePage(Vertical):
     def fetch_if_due(self, urgent: object, other: object = None, *, pause_ms: int = 0, urgent_ms: int = 0) -> None:
         """Fetch in the background if something has changed since the last fetch, but not before a pause after it.
 
-        Every quarter of an hour counts as a change: then a day may begin, in some time zone, and sums of days change.
+        A new quarter of an hour counts as a change, because a day may begin with it, which changes the sums of days.
         """
         now = self.session.now()
         other = (other, now // (HOUR_MS // 4))

@@ -287,7 +287,8 @@ class UsagePage(ConsolePage):
 
     async def _fetch_sums(self, now: Millis) -> UsageSums:
         """Returns the sums of matching calls, and the course of a budget, which counts all. Raises GatewayError."""
-        client, words = self.session.client, self.view.filter.strip() or None
+        client = self.session.client
+        words = self.view.filter.strip() or None
         step, count = PERIODS[self.choice("period")]
         starts = hours(count, now) if step == "hour" else days(count, now)
         query = {"since": starts[0], "step": step, "percentiles": True, "words": words}
@@ -297,7 +298,8 @@ class UsagePage(ConsolePage):
         heat = await client.summary(since=heat_starts[0], step="hour", words=words)
         sources = budget_sources(self.session)
         course = await fetch_course(client, sources[self.budget % len(sources)], now) if sources else None
-        by_key, all_calls = trends(sums, starts), trends(overall, starts).series.get("", {})
+        by_key = trends(sums, starts)
+        all_calls = trends(overall, starts).series.get("", {})
         return UsageSums(
             trends=msgspec.structs.replace(by_key, series={**by_key.series, ALL: all_calls}),
             overall=overall,

@@ -49,8 +49,8 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
     numbers = {slot: value.number(sum_rows(rows)) for slot, rows in by_slot.items() if rows}
     highest = max(numbers.values(), default=0.0)
     hour_width = _hour_width(width)
-    title, span = f" {value.name} by weekday and hour", HEAT_SPAN
-    span = span if len(title) + len(span) <= width else HEAT_SPAN_BRIEF
+    title = f" {value.name} by weekday and hour"
+    span = HEAT_SPAN if len(title) + len(HEAT_SPAN) <= width else HEAT_SPAN_BRIEF
     lines = [content(*fit_groups(width, [(title, "bold")], [(span, "dim")]))]
     for day, name in enumerate(WEEKDAYS):
         parts: list[Part] = [(f" {name} ", "dim")]
@@ -84,14 +84,15 @@ def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: Ch
 
 
 def _by_weekday(hours: Trends, first_ms: Millis | None) -> dict[tuple[int, int], list[SumRow]]:
-    """Returns the rows of each weekday and hour, without those of which all is before the first call."""
+    """Returns the rows of each weekday and hour; those that were only before the first call are left out."""
     by_slot: dict[tuple[int, int], list[SumRow]] = {}
     cells = hours.series.get("", {})
     for start in hours.starts:
         time = local_datetime(start)
         if start in cells or (first_ms is not None and start + HOUR_MS > first_ms):
             rows = by_slot.setdefault((time.weekday(), time.hour), [])
-            rows += [cells[start]] if start in cells else []
+            if start in cells:
+                rows.append(cells[start])
     return by_slot
 
 

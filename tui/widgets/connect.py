@@ -44,7 +44,7 @@ TEXTS: Mapping[str, Callable[[str, str, str], str]] = {
     "Node": lambda _url, _key, model: connect_card.node(model),
     "curl": lambda url, key, model: connect_card.curl(url, model, key),
 }
-"""The texts of all kinds but one, for a base URL, a key and a model."""
+"""Functions that return the text of a kind for a base URL, a key and a model. Apps have texts of their own."""
 KINDS = (*TEXTS, APPS_KIND)
 
 
@@ -79,8 +79,9 @@ class Connect(DialogScreen[str]):
         self._key = key
         self._first = first
         self._texts = ConnectTexts(session, token, key, first)
-        self._choices, self._text = Static(classes="chosen"), Static(classes="text")
+        self._choices = Static(classes="chosen")
         self._choices.auto_links = False
+        self._text = Static(classes="text")
         self._test = TokenTest(session, token, key)
         inside = VerticalScroll(self._choices, self._text, self._test, classes="inside", can_focus=False)
         keys = [(" t", " test call  "), ("y", " copy text  ")]

@@ -35,14 +35,15 @@ WIDTH, BIG_WIDTH = 68, 96
 
 
 class Dialog(Vertical):
-    """The frame of a dialog. What is above and below the part that scrolls stays on the screen, however low that is."""
+    """The frame of a dialog. On low screens one part scrolls, and what is above and below it stays on the screen."""
 
     def __init__(self, title: str, *parts: Widget, classes: str = "", content_width: int = 0) -> None:
         """``content_width``: the width of its longest line that must not wrap, if the screen is wide enough for it."""
         heading = Static(Content.styled(safe(title), "bold"), classes="title")
-        scrolls = [isinstance(part, VerticalScroll | OptionList) for part in parts]
-        at = scrolls.index(True) if True in scrolls else 0
-        head, foot = Vertical(heading, *parts[:at], classes="head"), Vertical(*parts[at + 1 :], classes="foot")
+        scrolling = (i for i, part in enumerate(parts) if isinstance(part, VerticalScroll | OptionList))
+        at = next(scrolling, 0)
+        head = Vertical(heading, *parts[:at], classes="head")
+        foot = Vertical(*parts[at + 1 :], classes="foot")
         super().__init__(head, parts[at], foot, classes=f"dialog {classes}")
         width = content_width + 6  # with the frame and the space at both sides
         if width > (BIG_WIDTH if self.has_class("big") else WIDTH):

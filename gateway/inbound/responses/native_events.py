@@ -120,9 +120,9 @@ class MissingEvents:
         self.regular_heads = event_heads(self._types)
         self._places = ItemPlaces()
         self._begun: dict[int | None, Fields] = {}
-        """The items as they began, by their places; by None the one that began last."""
+        """The items as they began, by their places; the one that began last also by None."""
         self.has_other_ids: bool | None = None
-        """Whether events have other ids than their items began with, as the first of them shows."""
+        """Whether events have other ids than their items began with; None until the first event shows it."""
         self._has_own_numbers = False
         """Whether an event had other numbers or another id, or lacked one. Then each event is decoded by itself."""
         self.first_part: int | None = 0
@@ -145,9 +145,11 @@ class MissingEvents:
         owner = "message" if kind == TEXT_PIECE else rawjson.text_at(item.get("type", begun.get("type")))
         if "id" not in begun or owner != rawjson.text_at(begun.get("type")):
             return fields
-        self.has_other_ids, self._has_own_numbers, self.regular_heads = True, True, frozenset()
-        first = begun["id"]
-        return {**fields, **({"item": rawjson.raw({**item, "id": first})} if kind == _DONE else {"item_id": first})}
+        self.has_other_ids = self._has_own_numbers = True
+        self.regular_heads = frozenset()
+        if kind == _DONE:
+            return {**fields, "item": rawjson.raw({**item, "id": begun["id"]})}
+        return {**fields, "item_id": begun["id"]}
 
     def with_numbers(self, kind: str, fields: Fields, item: Fields, number: int) -> Fields:
         """Returns an event with all its numbers. llama.cpp leaves them out, on which SDKs fail, or ignore the event.
@@ -251,7 +253,8 @@ class MissingEvents:
 
 def items_in(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the items of a stream, in order. A message without an end, or without a text there, is made of pieces."""
-    items, messages = dict[int, dict[str, Any]](), dict[int, dict[str, Any]]()
+    items = dict[int, dict[str, Any]]()
+    messages = dict[int, dict[str, Any]]()
     for event in events:
         kind, place, item = event.get("type"), event.get("output_index"), event.get("item")
         place = place if type(place) is int else len(items)
