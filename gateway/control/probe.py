@@ -96,7 +96,6 @@ class _Listing(msgspec.Struct, frozen=True):
     ok: bool
     """Whether the list could be fetched."""
     text: str
-    """A sentence about it."""
     is_refused: bool = False
 
 

@@ -257,7 +257,8 @@ class Pipeline:
         last_events = stream.cut_short()
         result.usage = self.meter.partial_usage(call)
         result.finish, result.outcome = "length", Outcome.STOPPED
-        result.upstream_id, result.marks = stream.state.upstream_id, (*stream.state.marks, "money_gone")
+        result.upstream_id = stream.state.upstream_id
+        result.marks = (*stream.state.marks, "money_gone")
         await self._finish(call, 200, last_events + _end_of_stream(call, stream))
 
     async def _finish(self, call: Call, status: int, end: bytes) -> None:

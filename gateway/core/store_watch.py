@@ -65,11 +65,8 @@ class StoreWatch:
             _log.warning("the store in %s works again, and calls are accepted", self._home)
             return
         self._quiet = asyncio.get_running_loop().call_later(QUIET_S, self._end_quiet)
-        _log.error(
-            "the store in %s has failed: %s. Calls are refused until it works again; answers that it cannot record are "
-            "withheld and cost nothing",
-            *(self._home, trouble),
-        )
+        effect = "Calls are refused until it works again; answers that it cannot record are withheld and cost nothing"
+        _log.error("the store in %s has failed: %s. %s", self._home, trouble, effect)
 
     def _end_quiet(self) -> None:
         self._quiet = None

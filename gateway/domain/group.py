@@ -38,7 +38,6 @@ class GroupFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     models: tuple[str, ...] = ()
     """Patterns of public model names that its tokens may see; empty means all that its channels offer."""
     multiplier: Factor = MILLION
-    """The multiplier of prices."""
     budgets: tuple[Budget, ...] = ()
     limits: Limits = Limits()
     policy: Policy = Policy.PRIORITY

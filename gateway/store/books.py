@@ -188,9 +188,7 @@ class Books:
     """Opens and settles calls. All methods belong to one thread; only ``wait_until_synced`` waits."""
 
     def __init__(self, entities: Entities, calls: CallLog, recorder: Recorder) -> None:
-        self._entities = entities
-        self._calls = calls
-        self._recorder = recorder
+        self._entities, self._calls, self._recorder = entities, calls, recorder
         self._holds = Holds()
         self.running: Mapping[CallId, Running] = self._holds.running
         """The running calls. All of them have a hold."""

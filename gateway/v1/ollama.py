@@ -113,9 +113,7 @@ async def answer_generation(engine: Engine, request: web.BaseRequest, origin: Ca
 
 
 def capabilities(entry: ModelEntry) -> list[str]:
-    """Returns what a model can do, guessed from its name here and at its upstream. All have ``tools``, because clients
-    hide models without.
-    """
+    """Returns what a model can do, guessed from its names. All have ``tools``: clients hide models without them."""
     names = [entry.name, *(route.served.upstream_name for route in answering_model(entry).routes[:1])]
     if any(map(is_embedding_model, names)):
         return ["embedding"]

@@ -87,9 +87,7 @@ class EntityForm:
         return {name: json_value(value) for name, value in entity.items() if value != getattr(self._before, name)}
 
     def _check_changed_meanwhile(self, body: Mapping[str, Any]) -> None:
-        """Raises BadRequest, once for each change, if a field of the body was changed after the form was opened; and
-        NotFound if the entity is gone.
-        """
+        """Raises BadRequest, once, for a field that was changed since the form opened; NotFound without the entity."""
         board, before = self.session.board, self._last_seen
         if before is None or self._noun == "settings":  # the board has no settings
             return

@@ -136,7 +136,7 @@ class TokenForm(EntityForm):
 
 
 def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, allowed: Sequence[str]) -> bool:
-    """Returns whether no channel of the group has a model of this name, and none that the token may use answers."""
+    """Returns whether the group has neither a model of this name nor a fallback for it that the token may use."""
     channels = [channel for channel in session.board.channels if channel.enabled and group.name in channel.groups]
     if any(model.name == name for channel in channels for model in channel.models):
         return False

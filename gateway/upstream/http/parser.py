@@ -166,7 +166,6 @@ class Parser:
         """Called for every chunk, hundreds of times in one read: a built-in method costs a fraction of a Python one."""
         self._http = httptools.HttpResponseParser(self)
         self.answer: WireAnswer | None = None
-        """The answer that is being received."""
         self._headers: dict[str, str] = {}
         self._no_body = 0
         """The number of bytes received since the last byte of a body."""

@@ -1,5 +1,4 @@
-"""Quotes: finds parts of an upstream's message that repeat the request. The client sent it and may
-read such parts, but they are not stored.
+"""Quotes: finds parts of an upstream's message that repeat the request. Its client may read them; they are not stored.
 
 A quote is a part of ``LONG`` characters or more that any string of the request has too, or a whole text of its messages
 if it is shorter (but has ``SHORT`` characters or more). Names of fields are not texts, nor is ``model``. Texts are
@@ -12,12 +11,11 @@ The time is linear in both lengths: the request is scanned once, in words of eig
 import re
 import sys
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from gateway.domain import rawjson
+from gateway.domain.rawjson import Fields
 from gateway.domain.secret_search import SearchView, Span, views
 
 LONG = 24
@@ -33,8 +31,6 @@ RUN = 2 * WORD - 1
 _TEXTS = frozenset({"content", "text", "arguments", "input", "refusal", "reasoning_content", "prompt"})
 _DROPPED = bytes(range(0x21)) + b"\"'`\\\x7f"
 _LOWER = bytes(byte + 32 if ord("A") <= byte <= ord("Z") else byte for byte in range(256))
-
-Fields = Mapping[str, msgspec.Raw]
 
 
 class Quotes:
@@ -54,7 +50,7 @@ class Quotes:
         return [span for view in views(message) for span in self._spans_in(view)]
 
     def contains(self, word: str) -> bool:
-        """Returns whether an identifier is from the request. A request that is too long is searched for all of it."""
+        """Returns whether an identifier is from the request. A request that is too long must have all of it."""
         if self.comparable:
             return bool(self.spans(word))
         return len(word) >= SHORT and any(word.encode() in bytes(raw) for raw in self._fields.values())

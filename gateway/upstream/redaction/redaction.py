@@ -25,13 +25,14 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
 from gateway.domain.failure import NO_TEXT, AttemptFailed, Failure, ResponsesNeed, UpstreamText
+from gateway.domain.rawjson import Fields
 from gateway.domain.screen import NO_SCREEN, Screen
 from gateway.domain.secret_search import Needles, blank_spans, needles
 from gateway.domain.text import bare_key, plain, setting_value
 from gateway.domain.units import ChannelId
 from gateway.domain.urls import parse_proxy
 from gateway.upstream.failures import BAD_RESPONSE, REJECTED, TIMEOUT
-from gateway.upstream.redaction.quotes import Fields, Quotes
+from gateway.upstream.redaction.quotes import Quotes
 from gateway.upstream.translation import refusal_of
 
 PLACEHOLDERS = frozenset(
