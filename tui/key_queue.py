@@ -1,8 +1,8 @@
 """KeyQueueApp: handles one key at a time; the next one waits until the focus has moved, if the key moves it.
 
 Textual sends each key to the widget that has the focus when the key arrives. Over a slow line ``/deploy`` arrives as a
-whole, and the ``d`` would delete something before the filter has the focus. So would the ``d`` of a name that is typed
-while a busy server delays its form.
+whole, and the ``d`` would delete something before the filter has the focus. The same could happen with a name that is
+typed while a busy server delays its form.
 """
 
 from collections import deque
@@ -31,8 +31,8 @@ class KeyQueueApp(App[Result]):
         super().__init__(ansi_color=ansi_color)
         self._typed: deque[events.Key | events.Paste] = deque()
         self._is_busy = False
-        self._patience = 100
-        """How often keys may still wait for the action that is running."""
+        self._waits_left = 100
+        """How many more times the next key may wait for the action that is running."""
         self._closing_palette: Screen[Any] | None = None
         """The palette where enter was pressed last. It closes only after some messages."""
 
@@ -63,12 +63,10 @@ class KeyQueueApp(App[Result]):
             await self._handle_next(0)
 
     async def _handle_next(self, checks: int) -> None:
-        """Handle the next key. First wait for an action that is running, at most a second, and for a dialog that has
-        no focus yet, for this many checks.
-        """
+        """Handle the next key. A running action delays it by a second at most, a dialog without focus by ``checks``."""
         is_working = self._is_working()
-        self._patience = self._patience - 1 if is_working else 100
-        if is_working and self._patience > 0:
+        self._waits_left = self._waits_left - 1 if is_working else 100
+        if is_working and self._waits_left > 0:
             self.set_timer(0.01, lambda: self._handle_next(checks))
         elif self._typed and checks and self._has_no_focus():
             self.set_timer(0.01, lambda: self._handle_next(checks - 1))
@@ -83,5 +81,5 @@ class KeyQueueApp(App[Result]):
         return is_working and not any(screen.is_modal for screen in self.screen_stack)
 
     def _has_no_focus(self) -> bool:
-        """Returns whether a dialog has no focus yet, or is about to be opened by the palette. Some never have one."""
+        """Returns whether a dialog has no focus yet, as some never have, or the palette is about to open one."""
         return self.screen is self._closing_palette or (self.screen.is_modal and self.focused is None)

@@ -130,7 +130,7 @@ class ChannelHealth:
         self.failing: dict[ChannelId, _Failures] = {}
         """Channels and keys that failed recently; usually none."""
         self.renewed: defaultdict[ChannelId, float] = defaultdict(float)
-        """When channels were last edited, cleared or tested well. Calls and tests that began before say nothing now."""
+        """When channels were last edited, cleared or tested well. Results of earlier calls and tests are ignored."""
 
     def state(self, channel: Channel) -> HealthState:
         if not channel.enabled:

@@ -339,6 +339,6 @@ def _end_of_stream(call: Call, stream: AnswerStream) -> bytes:
 
 
 def _reads_error_in_stream(context: CallContext, error: GatewayError) -> bool:
-    """Returns whether a stream must say it: else Codex up to 0.158 does not compact a conversation that is too long."""
+    """Returns whether the client reads this error only in a stream: Codex up to 0.158, if the input is too long."""
     is_codex = context.origin.app.startswith("codex") and context.origin.api.repeats_blindly
     return is_codex and context.request.stream and error.code == "context_length_exceeded"

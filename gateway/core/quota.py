@@ -281,8 +281,8 @@ def money_until_stop(books: MoneyBooks, token: Token, *, began: Millis) -> int |
     for budget in token.budgets if token.stop_when_empty else ():
         headroom = _headroom(books, ("token", token.id), budget, token.name, began)
         if headroom.nanos is not None:
-            later_calls = books.running_in(headroom.scope, headroom.resets) if headroom.resets else ()
-            amounts_left.append(headroom.nanos + sum(call.held for call in later_calls))
+            next_window_calls = books.running_in(headroom.scope, headroom.resets) if headroom.resets else ()
+            amounts_left.append(headroom.nanos + sum(call.held for call in next_window_calls))
     return min(amounts_left, default=None)
 
 

@@ -136,7 +136,7 @@ class BlockSequence:
         block.events.append(event)
 
     def _release(self, *, is_over: bool = False) -> None:
-        """Pass held events on, up to an incomplete block, or all of them."""
+        """Pass held events on, up to an incomplete block; if the answer ``is_over``, all of them."""
         while self._held and (is_over or self._may_end()):
             block = self._held.popleft()
             if self._held_by_key.get(block.key) is block:

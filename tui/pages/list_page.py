@@ -269,10 +269,10 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
             self.table.go(index)
             if verb:
                 self.call_later(self.action_act, verb)
-        words = self.query_one(".empty", Static)
-        words.display = self.source.count == 0  # it covers the table, which keeps the focus and the page's keys
-        if words.display:
-            words.update(_text_without_rows(self))
+        empty = self.query_one(".empty", Static)
+        empty.display = self.source.count == 0  # it covers the table, which keeps the focus and the page's keys
+        if empty.display:
+            empty.update(_text_without_rows(self))
         self.draw_lead()
         self.draw_detail()
 

@@ -125,7 +125,7 @@ class OutputReader(AnswerReader):
         self._whole: set[int] = set()
         """The items whose texts came whole, without pieces before them."""
         self._ended: set[str] = set()
-        """The ids of the items that ended; an empty one for an item without."""
+        """The ids of the items that ended; an empty one for an item that has none."""
         self._cited: dict[int, int] = {}
         """How many sources of an item came."""
         self._comments: set[int] = set()
