@@ -212,8 +212,7 @@ class TokensPage(TrendPage[TokenView]):
         tokens = self.session.board.tokens
         active = sum(token.state == "active" for token in tokens)
         fullest = max(tokens, key=_highest_share, default=None)
-        listed = len(tokens) + (len(self.session.board.ended_tokens) if self.shows_ended else 0)
-        parts = [(f" {self.count_rows(listed)} {glyphs.DOT} {active} on", "")]
+        parts = [(f" {self.count_rows(len(self.rows()))} {glyphs.DOT} {active} on", "")]
         if ended := len(self.session.board.ended_tokens):
             key = self.session.key("tokens.ended")
             state = f"shown ({key} hides" if self.shows_ended else f"hidden ({key} shows"

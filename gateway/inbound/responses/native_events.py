@@ -129,7 +129,7 @@ class MissingEvents:
         """The number of the first part of the newest item with parts; None until that comes."""
         self._ended = set[str]()
         """The call_ids of the calls that ended, and an empty one if any item ended."""
-        self.sources: list[Fields] = []
+        self._sources: list[Fields] = []
         """The events from which the output is made if the last event has none, or other ids: ends of items, and texts
         that came whole, without pieces before them."""
 
@@ -171,6 +171,15 @@ class MissingEvents:
         self._has_own_numbers, self.regular_heads = True, frozenset()
         return {**fields, **numbers}
 
+    def with_items(self, response: Fields) -> Fields:
+        """Returns the last response with the items of the stream, if it has no items, or items with other ids."""
+        output = response.get("output", rawjson.EMPTY_LIST)
+        if not (self.has_other_ids or rawjson.is_nothing(output)):
+            return response
+        items = items_in(rawjson.value(rawjson.raw(fields)) for fields in self._sources)
+        has_all = len(items) >= len(rawjson.maybe_objects(output) or ())
+        return {**response, "output": rawjson.raw(items)} if items and has_all else response
+
     def begin_text(self, fields: Fields) -> list[TypedEvent]:
         """Returns the events of its item and its part that must precede a piece of a text, if it is the first.
 
@@ -195,7 +204,7 @@ class MissingEvents:
         if kind in self._types:
             return True
         if kind in _ITEM_TEXTS:
-            self.sources.append(fields)
+            self._sources.append(fields)
             return False
         self._note(*(PART_KINDS if kind in PART_KINDS else (kind, kind.removesuffix("delta") + "done")))
         return True
@@ -214,7 +223,7 @@ class MissingEvents:
         """Returns the events that must precede the end of an item; None if the end must wait for the last event, which
         may have the input that this end lacks, as OpenRouter writes it.
         """
-        self.sources.append(fields)
+        self._sources.append(fields)
         kind = rawjson.text_at(item.get("type"))
         has_pieces = _ITEM_PIECES.get(kind) in self._types
         _, field = INPUT_EVENTS.get(kind, ("", ""))

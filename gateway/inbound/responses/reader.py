@@ -27,7 +27,6 @@ from gateway.inbound.responses.native_events import (
     TEXT_KINDS,
     TEXT_PIECE,
     MissingEvents,
-    items_in,
     with_needed,
 )
 from gateway.inbound.responses.output import TypedEvent, encode_event, usage_object
@@ -188,11 +187,8 @@ class ResponsesReader(NativeTap):
         sent, missing = response, b""
         is_last = kind in ENDS
         is_renamed = kind == "response.done"
-        output = response.get("output", EMPTY_LIST)
-        if is_last and (self._missing.has_other_ids or rawjson.is_nothing(output)):
-            items = items_in(rawjson.value(rawjson.raw(fields)) for fields in self._missing.sources)
-            has_all = len(items) >= len(rawjson.maybe_objects(output) or ())
-            response = {**response, "output": rawjson.raw(items)} if items and has_all else response
+        if is_last:
+            response = self._missing.with_items(response)
         if "id" in self._response and response.get("id") != self._response["id"]:  # Copilot's changes with each event
             response = {**response, "id": self._response["id"]}
         if "model" not in response:  # llama.cpp begins without all this, on which SDKs fail

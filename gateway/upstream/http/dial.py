@@ -98,10 +98,8 @@ class Target(msgspec.Struct, frozen=True):
     """A URL: where to connect to, and how it is sent."""
 
     host: str
-    """A name or an address."""
     port: int
     tls: ssl.SSLContext | None
-    """None without TLS."""
     line: bytes = b""
     """The request line after the method, and the Host header."""
 
