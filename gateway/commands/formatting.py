@@ -139,7 +139,7 @@ async def no_models_reason(client: ControlClient, token: TokenView) -> str:
         reason = f"its group '{plain(group.name)}' has none; see: tollkeeper group show {word(group.name)}"
     else:
         patterns = plain(", ".join(token.models))
-        mismatch = f"its own list of models is '{patterns}', which matches none of its group '{plain(group.name)}'"
+        mismatch = f"its own list of models is '{patterns}', which matches no model of its group '{plain(group.name)}'"
         reason = f"{mismatch}; to let it see all: tollkeeper token edit {word(token.name)} --models '*'"
     return f"token '{name}' sees no models: {reason}"
 

@@ -47,7 +47,7 @@ def test_the_list_may_be_one_tokens() -> None:
         (
             ["gpt-4o"],
             (
-                "its own list of models is 'demo-*', which matches none of its group 'default'; "
+                "its own list of models is 'demo-*', which matches no model of its group 'default'; "
                 "to let it see all: tollkeeper token edit laptop --models '*'"
             ),
         ),
