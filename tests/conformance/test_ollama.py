@@ -509,5 +509,7 @@ async def test_a_second_port_that_is_taken_is_reported(gateway: Gateway) -> None
             while not (found := [notice for notice in notices if isinstance(notice, StatusChanged)]):
                 notices = (await watcher.next_batch(2)).notices
         assert f"127.0.0.1:{number}" in found[0].status.ollama_error
-    taken.close()
+        taken.close()
+        gateway.settings(ollama_token="laptop", ollama_port=number, memory_mib=2000)  # any change tries again
+        await gateway.until(lambda: gateway.engine.ollama_address)
     assert (await gateway.client.get("/v1/health")).status == 200

@@ -31,6 +31,14 @@ def test_a_stream_instead_of_a_body_becomes_a_message() -> None:
     assert "assembled" in answer.state.marks
 
 
+def test_a_text_without_a_block_gets_one_and_is_counted() -> None:
+    bare = {"id": "msg_1", "type": "message", "content": "Hello there", "stop_reason": "end_turn"}
+    (body,) = MessagesRelay(AnthropicDialect()).whole(json.dumps(bare).encode(), order(), channel()).parts(NOTHING)
+    found = json.loads(bytes(body))
+    assert found["content"] == [{"type": "text", "text": "Hello there"}]
+    assert found["usage"]["output_tokens"] == 2
+
+
 def test_a_body_that_is_not_a_message_is_a_failure() -> None:
     stream = MessagesRelay(AnthropicDialect()).stream(order(), channel())
     assert stream.feed(b'{"id":"x"}') + stream.end() == b""
