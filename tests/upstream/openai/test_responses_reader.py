@@ -211,6 +211,15 @@ def test_a_type_next_to_a_vague_error_says_what_failed(kind: str, meaning: Failu
     assert (failure.kind, failure.status) == (meaning, status)
 
 
+def test_an_image_that_ends_twice_is_told_once() -> None:
+    picture = {"id": "ig_1", "type": "image_generation_call", "result": "aGk="}
+    end = event("response.output_item.done", 0, output_index=0, item=picture)
+    other = event("response.output_item.done", 0, output_index=0, item=message("Hello"))
+    last = event("response.completed", 0, response=response(picture))
+    told = as_chat(ResponsesDialect()).stream(translated(), channel()).feed(end + other + end + last)
+    assert told.count(b"aGk=") == 1
+
+
 def test_items_are_not_compared_with_all_earlier_ones() -> None:
     """The 20,000 items of 6 MB took five seconds, in which no other call went on."""
     ends = [
