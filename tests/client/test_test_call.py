@@ -2,7 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway import __version__
-from gateway.client.test_call import PublicApi, require_serving, version_text
+from gateway.client.test_call import PublicApi, call_facts, require_serving, version_text
 from gateway.domain.errors import GatewayError, InvalidToken, Unavailable, UpstreamError
 from gateway.runfile import Address
 from tests.client.scripted import saying
@@ -31,6 +31,13 @@ def front(gateway: Gateway, provider: Provider) -> PublicApi:
 )
 def test_a_base_url_has_an_address(base_url: str, host: str, port: int) -> None:
     assert PublicApi(base_url).address == Address(host=host, port=port)
+
+
+def test_a_dry_run_knows_what_the_test_call_will_need() -> None:
+    size = {"prompt_tokens": 16, "max_tokens": 64}
+    assert call_facts("chat") == {"api": None, "stream": True, **size}
+    assert call_facts("messages") == {"api": "messages", "stream": True, **size}
+    assert call_facts("embeddings") == {"api": "embeddings", "stream": False, "prompt_tokens": 16}
 
 
 async def test_a_key_sees_its_models(front: PublicApi) -> None:

@@ -298,6 +298,8 @@ async def test_the_failures_of_a_key_stay_when_others_change(owner: ControlClien
     view = await owner.channel("up")
     assert ([one.state for one in view.keys], view.state) == (["cooling", "attention"], "cooling")
     assert abs((view.keys[0].until_ms or 0) - (view.until_ms or 0)) < 50
+    assert [one.state for one in (await owner.clear_key("up", 2)).keys] == ["cooling", "ok"]
+    gateway.engine.health.note_failure(ChannelId("ch_up#2"), FailureKind.AUTH, "refused")
     view = await owner.replace_key("up", 2, THIRD)
     assert ([one.state for one in view.keys], view.state) == (["cooling", "ok"], "ok")
     assert [one.state for one in (await owner.clear_key("up", 1)).keys] == ["ok", "ok"]

@@ -54,6 +54,13 @@ def test_what_was_exported_is_imported_as_it_was(seed: int) -> None:
     assert all(d.action == "kept" for d in followed(text, merged.registry).differences())
 
 
+@pytest.mark.parametrize("prune", [True, False])
+def test_a_new_group_may_have_the_id_of_one_that_is_removed(*, prune: bool) -> None:
+    renamed = kit.registry(groups=(Group(id="new", name="other"), Group(name="home")), prices=())
+    plan = followed("format = 1\n[groups.new]\n[groups.home]\n", renamed, prune=prune)
+    assert (plan.registry.groups["new"].id == "new") is prune
+
+
 def test_ended_tokens_of_programs_are_removed_with_their_group_only() -> None:
     ended = replace(kit.token("ended"), group="home", temporary=True, expires=Millis(NOW - 1))
     registry = replace(OWN, tokens={**OWN.tokens, ended.id: ended})
