@@ -3,6 +3,7 @@
 Long: every kind of change goes the same way, there and back.
 """
 
+import asyncio
 from collections.abc import Awaitable
 from copy import copy
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.control.conftest import Surface
 from tests.fakes.client import Client
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.provider import Provider, Script
-from tests.fakes.replies import reply
+from tests.fakes.replies import reply, silence
 
 UPSTREAM_KEY = "sk-upstream-key-of-the-owner"
 
@@ -162,13 +163,22 @@ async def test_undo_of_an_unused_change_of_ones_own_asks_nothing(console: Contro
     assert [token.name for token in await console.tokens()] == ["laptop"]
 
 
-async def test_undo_asks_before_it_removes_a_token_that_was_used(console: ControlClient, gateway: Gateway) -> None:
-    key = (await console.add_token({"name": "ci"})).key
-    await Client(gateway.port, key).chat()
-    await gateway.settled()
+async def test_undo_asks_before_it_removes_a_token_that_was_used(
+    console: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    user = Client(gateway.port, (await console.add_token({"name": "ci"})).key)
+    await user.chat()
+    await user.chat()
+    await gateway.settled(2)
+    provider.on("m", silence)
+    calling = asyncio.create_task(user.chat())
+    await provider.asked(3)
     error = await refused(console.undo())
+    (running,) = (await console.calls(words="st:running")).calls
+    await console.cancel(running.id)
+    await calling
     assert error.code == "needs_confirmation"
-    assert error.details["reasons"] == ["1 call used token 'ci' since then; it will be removed."]
+    assert error.details["reasons"] == ["3 calls used token 'ci' since then; it will be removed."]
     assert "ci" in [token.name for token in await console.tokens()]
     assert (await confirming(console).undo()).text == "token 'ci' is removed"
 

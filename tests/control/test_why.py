@@ -107,12 +107,13 @@ async def test_a_model_that_no_channel_has(owner: ControlClient) -> None:
 
 async def test_the_rest_of_budgets_and_limits(owner: ControlClient, gateway: Gateway) -> None:
     budget = Budget(window=Window.DAY, nanos=Nanos(5_000))
-    gateway.token(budgets=(budget,), limits=Limits(rpm=60, concurrent=2))
+    gateway.token(budgets=(budget,), limits=Limits(rpm=60, tpm=9_000, concurrent=2))
     found = await owner.why("laptop", "m")
     assert [party.kind for party in found.parties] == ["account", "group", "token"]
     token = found.parties[2]
     assert [(limit.name, limit.limit, limit.left) for limit in token.limits] == [
         ("requests", 60, 60),
+        ("tokens", 9_000, 9_000),
         ("concurrent", 2, 2),
         ("streams", 32, 32),
     ]
