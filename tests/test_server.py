@@ -124,6 +124,13 @@ async def test_a_stream_that_outlives_the_drain_holds_the_server_up_for_less_tha
     assert time.monotonic() - began < 0.5 + 1.0 + 1.0, "the second one is for a busy machine"
 
 
+async def test_the_status_says_how_long_calls_may_finish_when_the_server_stops(home: Path) -> None:
+    async with serving(home, drain_s=0.5):
+        endpoint = runfile.read(home / "run.json")
+        assert endpoint is not None
+        assert (await ControlClient(endpoint).status()).drain_s == 0.5
+
+
 async def test_a_request_to_stop_may_be_repeated_and_cuts_no_call(home: Path) -> None:
     async with serving(home) as server:
         endpoint = runfile.read(home / "run.json")

@@ -91,10 +91,10 @@ async def stop(app: ConsoleApp) -> None:
     if app.session.link != "attached":
         raise notice(f"The server is not running. Press {leave_key} to quit.")
     await app.page.confirm("Stop the server?", await _stop_warning(app.session), "Stop")
-    client = app.session.client
+    client, status = app.session.client, app.session.board.status
     toast(app, f"Stopping after running calls finish. Press {leave_key} to quit now.")
     try:
-        await launch.stop(client.endpoint, wait_s=app.session.config.drain_s + 5)
+        await launch.stop(client.endpoint, wait_s=(status.drain_s if status else 30) + 5)
     except Unavailable:
         app.exit(exit_status.DRAINING)
         return

@@ -224,6 +224,7 @@ class Engine:
             channels=dict(channels),
             keys={state: count for state, count in keys.items() if state in ("attention", "unset")},
             records=self.store.calls.count,
+            drain_s=self.config.drain_s,
             connections=self.open_connections(),
             most_connections=self.files.clients() if self.address else 0,
             open_files=self.files.limit if self.address and self.files.limited_by_system else 0,

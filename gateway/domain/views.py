@@ -471,6 +471,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The number of waiting calls by what they wait for."""
     queued: int = 0
     """The number of waiting calls that have no hold yet, and so are not in ``in_flight``."""
+    drain_s: float = 30.0
+    """How long the stopping server waits for running calls, in seconds."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,12 +10,14 @@ from textual.binding import Binding
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 
+from gateway.client import launch
 from gateway.domain.events import CallSettled, IncidentChanged, Stopping
 from gateway.domain.incidents import Incident
 from gateway.domain.settings import Settings
 from gateway.domain.units import DAY_MS, Millis
+from gateway.runfile import Endpoint
 from tests.tui.owner import Owner, screen, shown
-from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLauncher, call, calls, console, sums, words
+from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLauncher, call, calls, console, status, sums, words
 from tui.actions import PAGES
 from tui.app import Console
 from tui.console_app import available_actions
@@ -162,6 +164,22 @@ async def test_stopping_asks_and_says_what_it_interrupts(key: str, is_used: bool
         assert [words in text for words in told] == [True] * len(told)
         await pilot.press("escape")
         assert app.return_value is None
+
+
+async def test_stopping_waits_as_long_as_the_server_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def stop(_: Endpoint, *, wait_s: float) -> None:
+        waits.append(wait_s)
+
+    monkeypatch.setattr(launch, "stop", stop)
+    async with shown("live") as (app, pilot, _):
+        app.session.board.status = status(0, drain_s=90)
+        await pilot.press("Q")
+        await until(app, pilot, lambda: app.screen.is_modal)
+        await pilot.press("y")
+        await until(app, pilot, lambda: waits)
+    assert waits == [95]
 
 
 async def test_after_another_console_stopped_the_server_leaving_says_so() -> None:

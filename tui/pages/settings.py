@@ -178,9 +178,9 @@ def server_rows(session: ConsoleSession) -> Iterator[SettingRow]:
         (
             "drain_s",
             "Stop waits",
-            f"{session.config.drain_s:g} s",
+            f"{status.drain_s:g} s" if status else "",
             "How long a stopping server waits for running calls.",
-            "TOLLKEEPER_DRAIN_S",
+            "tollkeeper serve --drain SECONDS, or TOLLKEEPER_DRAIN_S",
         ),
     ]
     for name, label, value, meaning, change in rows:

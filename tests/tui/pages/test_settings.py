@@ -16,7 +16,7 @@ from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.pages.base import AnyPage
 from tui.pages.list_page import select_row
-from tui.pages.settings import ORDER, SettingsPage, gateway_rows
+from tui.pages.settings import ORDER, SettingsPage, gateway_rows, server_rows
 from tui.palette import entries
 from tui.preferences import NAME, Preferences
 
@@ -175,6 +175,13 @@ async def test_what_needs_a_restart_says_so_and_how_to_change_it() -> None:
         await act(app, pilot, "address", "e")
         assert words(app)[0].startswith("Address is set when the server starts: tollkeeper serve --host HOST")
         assert "after a restart of the server" in screen(app)
+
+
+def test_the_wait_of_a_stopping_server_is_the_server_s_own() -> None:
+    session = console(Owner()).session
+    session.board.status = status(0, drain_s=7.5)
+    row = next(row for row in server_rows(session) if row.name == "drain_s")
+    assert (row.value, row.change) == ("7.5 s", "tollkeeper serve --drain SECONDS, or TOLLKEEPER_DRAIN_S")
 
 
 async def test_the_file_of_keys_is_created_with_examples(tmp_path: Path) -> None:
