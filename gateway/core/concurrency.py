@@ -141,12 +141,14 @@ def wait_text(gates: Iterable[ConcurrencyGate]) -> str:
 
 
 def _no_slot(gate: ConcurrencyGate, *, waited: bool = False) -> RateLimited:
-    limit = "its limit of streams at a time" if gate.name == STREAMS else "its limit of calls in flight"
+    limit, option, code = "calls in flight", "concurrent", ""
+    if gate.name == STREAMS:
+        limit, option, code = "streams at a time", "streams", "too_many_streams"
     after_wait = f", and no slot came free in {ceil(gate.wait_s)} s" if waited else ""
-    msg = f"{gate.label} has reached {limit} ({gate.limit}){after_wait}; end some, or raise the limit"
     kind = gate.key[0].partition(" ")[0]
+    remedy = f"end some, or raise the limit: 'tollkeeper {kind} edit NAME --{option} COUNT'"
+    msg = f"{gate.label} has reached its limit of {limit} ({gate.limit}){after_wait}; {remedy}"
     details = {"limit": gate.limit, "limit_name": gate.name, "limit_of": kind, "used": gate.limit}
-    code = "too_many_streams" if gate.name == STREAMS else ""
     return RateLimited(msg, code=code, retry_after_s=1.0, details=details)
 
 

@@ -121,7 +121,8 @@ async def test_the_wait_is_bounded(lines: ConcurrencyLimiter, wait_s: int) -> No
     with pytest.raises(RateLimited) as caught:
         await lines.wait([one])
     assert loop.time() - began >= wait_s
-    assert f"no slot came free in {wait_s} s" in caught.value.message
+    assert f"no slot came free in {wait_s} s; end some, or raise the limit: " in caught.value.message
+    assert caught.value.message.endswith("'tollkeeper token edit NAME --concurrent COUNT'")
     assert caught.value.details == {"limit": 1, "limit_name": "calls in flight", "limit_of": "token", "used": 1}
     assert lines.waiting(one.key) == 0
     lines.leave([one])
@@ -130,7 +131,9 @@ async def test_the_wait_is_bounded(lines: ConcurrencyLimiter, wait_s: int) -> No
 async def test_too_many_streams_have_their_own_code(lines: ConcurrencyLimiter) -> None:
     one = ConcurrencyGate(key=("token streams", "a"), label="token 'a'", name="streams", limit=1, queue=0, wait_s=0)
     lines.enter([one])
-    with pytest.raises(RateLimited, match="limit of streams at a time") as caught:
+    with pytest.raises(
+        RateLimited, match=r"limit of streams at a time \(1\); .* edit NAME --streams COUNT'$"
+    ) as caught:
         await lines.wait([one])
     assert (caught.value.code, caught.value.retry_after_s) == ("too_many_streams", 1.0)
     lines.leave([one])
