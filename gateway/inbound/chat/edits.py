@@ -19,7 +19,7 @@ from gateway.domain.usage import Usage
 from gateway.inbound.chat.render import CHUNK, COMPLETION, DONE, identity
 from gateway.inbound.rendering import Renderer
 from gateway.upstream.answer_state import AnswerState
-from gateway.upstream.framing import pieces
+from gateway.upstream.framing import PIECE, pieces
 from gateway.upstream.openai.reader import ParsedChoice
 from gateway.upstream.openai.tool_calls import tool_kind
 from gateway.upstream.tool_call_tracker import TrackedCall
@@ -171,6 +171,10 @@ class ChunkEditor(Renderer):
         if index not in self._begun:
             self._begun.add(index)
             yield {"role": "assistant", "content": ""}
+        self._number_items(index, message)
+        if "reasoning_details" in message and len(memoryview(message.get("reasoning", b""))) <= PIECE:
+            # else OpenRouter's clients show the text twice
+            yield {name: message.pop(name) for name in (*_TEXTS[0], "reasoning_details") if name in message}
         for names in _TEXTS:
             texts = {name: text for name in names if not rawjson.is_null(text := message.pop(name, None))}
             split = [map(msgspec.Raw, pieces(text)) for text in texts.values()]
@@ -185,7 +189,6 @@ class ChunkEditor(Renderer):
             yield {"tool_calls": [{"index": number, **call, kind: {**call[kind], field: first}}]}
             for piece in rest:
                 yield {"tool_calls": [{"index": number, kind: {field: piece}}]}
-        self._number_items(index, message)
         if message:
             yield message
 

@@ -235,6 +235,26 @@ def test_a_whole_answer_that_becomes_a_stream_keeps_what_only_its_vendor_knows()
     assert (chunks[0]["provider"], last["usage"]) == ("p", spent)
 
 
+@pytest.mark.parametrize(
+    ("message", "thoughts"),
+    [
+        (
+            {"reasoning": "Hm", "content": None, "tool_calls": [MESSAGE_CALL]},
+            {"reasoning": "Hm", "reasoning_details": [{"index": 0, "type": "x"}]},
+        ),
+        ({"content": "Hi"}, {"reasoning_details": [{"index": 0, "type": "x"}]}),
+    ],
+)
+def test_a_whole_thought_and_its_details_are_in_one_chunk(message: Doc, thoughts: Doc) -> None:
+    """OpenRouter's provider for the AI SDK shows the text of every chunk without details, and the text of details."""
+    stream = native_stream()
+    said = {"index": 0, "message": {"role": "assistant", "reasoning_details": [{"type": "x"}], **message}}
+    out = stream.feed(dumps(whole("m", said))) + stream.end()
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks_in(out)]
+    assert [delta for delta in deltas if delta.keys() & {"reasoning", "reasoning_details"}] == [thoughts]
+    assert deltas[:2] == [{"role": "assistant", "content": ""}, thoughts]
+
+
 def test_a_whole_answer_with_one_choice_in_parts_becomes_a_stream_with_one_choice() -> None:
     calls = [tool_call(0, id, id, "{}") for id in "ab"]
     answer = whole("m", choice("Hi"), *(choice(None, role="model", tool_calls=[call]) for call in calls))
