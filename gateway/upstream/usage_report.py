@@ -241,7 +241,8 @@ class UsageReports(msgspec.Struct, eq=False):
 
     def _add_report(self, report: msgspec.Raw, *, per_choice: bool) -> None:
         """Add a report. ``per_choice``: llama.cpp sends one for each choice; only the outputs add up."""
-        merges = self._report is not None and not per_choice
+        # a large one is replaced: to merge it with new names in every chunk takes long
+        merges = self._report is not None and not per_choice and len(memoryview(self._report)) < 16_384
         usage = None if merges else openai_usage(report)
         if usage is None:
             reading = self._read(report, merges=merges)

@@ -1,5 +1,6 @@
 """The last report of an answer counts, wherever it is."""
 
+import time
 from typing import Any
 
 import msgspec
@@ -206,3 +207,17 @@ def test_a_missing_part_is_not_worked_out_of_a_total_that_cannot_be_true(missing
         found is None if missing == "prompt_tokens" else found == Usage(input=9, output=2, source=UsageSource.PARTIAL)
     )
     assert reports.marks == ("suspect_usage",)
+
+
+def test_a_new_name_in_the_report_of_every_chunk_takes_time_that_is_linear_in_the_chunks() -> None:
+    def seconds(chunks: int) -> float:
+        reports, began = UsageReports({}), time.process_time()
+        for number in range(chunks):
+            reports.add(
+                {"usage": msgspec.Raw(b'{"prompt_tokens":5,"completion_tokens":%d,"n%d":1}' % (number, number))}
+            )
+        usage = reports.usage(OutputCounter())
+        assert (usage and usage.input, usage and usage.output) == (5, chunks - 1)
+        return time.process_time() - began
+
+    assert seconds(8_000) < 8 * seconds(2_000), "it is linear, not quadratic"
