@@ -213,8 +213,11 @@ def translate_chat(order: Order) -> Order:
 
 
 def _move_effort(fields: Fields) -> dict[str, str]:
-    """Give an effort that is in OpenRouter's ``reasoning`` its usual name. Returns the client's name by that one."""
+    """Give the effort in OpenRouter's ``reasoning``, or in Qwen's switch, its usual name. Returns the client's name."""
     effort = chat_effort(fields)
+    if effort is None and "enable_thinking" in fields and rawjson.maybe(fields["enable_thinking"]) is False:
+        fields[EFFORT] = rawjson.raw("none")
+        return {EFFORT: "enable_thinking"}
     if effort is None or "reasoning" not in fields:
         return {}
     if not unread_members([rawjson.maybe_fields(fields["reasoning"])], "", ("effort", "max_tokens", "enabled")):

@@ -311,6 +311,11 @@ def test_fields_of_messages_that_have_no_counterpart_are_named() -> None:
         ({"reasoning": {"effort": "low", "exclude": True}}, "low", True),
         ({"reasoning": {}}, None, True),
         ({"reasoning_effort": "high"}, "high", False),
+        ({"enable_thinking": False}, "none", False),  # Qwen's, SiliconFlow's
+        ({"enable_thinking": True}, None, False),
+        ({"enable_thinking": "no"}, None, False),
+        ({"enable_thinking": False, "reasoning_effort": "low"}, "low", False),
+        ({"enable_thinking": False, "reasoning": {"effort": "low"}}, "low", False),
     ],
 )
 def test_openrouters_reasoning_is_an_effort(fields: dict[str, Any], effort: str | None, *, left: bool) -> None:
