@@ -116,6 +116,8 @@ class Attempts:
                 raise
             finally:
                 self.channel_limits.release_slot(call)
+                if call.result.resends and call.context.origin.began < self.health.renewed[route.channel.id]:
+                    self.preparer.learned.forget(route.channel.id)  # it may be of an upstream that the channel had
             if self.health.failing and call.context.origin.began >= self.health.renewed[route.channel.id]:
                 self.health.note_success(route.channel.id, route.key_id)
         if route.rank.by_latency:
@@ -210,15 +212,14 @@ class Attempts:
 
     async def _exchange(self, call: Call, plan: AttemptPlan, route: Route, refused: LearnedRefusals) -> Answer:
         """Prepare the request, send it once, and return the answer. Raises AttemptFailed."""
-        order = plan.order
         if plan.native is not call.running.native and call.context.origin.api.name != CHAT_API:
             call.running = msgspec.structs.replace(call.running, native=plan.native)
             self.progress.report_route(call)
         prepared = await self.preparer.prepare(call, plan, route, refused)
-        dropped = order.removed + prepared.dropped
+        dropped = plan.order.removed + prepared.dropped
         call.attempt.dropped = plain(",".join(dropped), 1000) if dropped else ""
         call.attempt.lowered_cap = prepared.lowered_cap or call.context.request.lowered_cap
-        call.attempt.repairs = order.marks
+        call.attempt.repairs = plan.order.marks
         if not call.result.overhead_us:
             call.result.overhead_us = round((self.clock.mono() - call.context.origin.began) * 1_000_000)
         return await self._receive(call, plan, route, prepared)
@@ -307,18 +308,17 @@ class Attempts:
         route = cast("Route", call.attempt.route)
         if billed:
             call.result.billed.append((route.channel.id, call.attempt.price))
-        call.result.attempts.append(
-            Attempt(
-                channel=route.channel.name,
-                status=status,
-                ms=Millis(round((self.clock.mono() - call.attempt.began) * 1000)),
-                kind=kind,
-                reason=reason,
-                billed=billed,
-                key=route.key_name,
-                model=route.served.name if route.served.name != call.context.request.model else "",
-            )
+        attempt = Attempt(
+            channel=route.channel.name,
+            status=status,
+            ms=Millis(round((self.clock.mono() - call.attempt.began) * 1000)),
+            kind=kind,
+            reason=reason,
+            billed=billed,
+            key=route.key_name,
+            model=route.served.name if route.served.name != call.context.request.model else "",
         )
+        call.result.attempts.append(attempt)
 
 
 async def _send_content(call: Call, content: bytes, held: int, clock: Clock) -> None:

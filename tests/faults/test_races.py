@@ -98,6 +98,23 @@ async def test_a_good_answer_to_the_old_key_says_nothing_of_the_new_key(gateway:
     assert gateway.engine.channel_state(gateway.engine.catalog.channel("up")).name == "attention"
 
 
+async def test_what_the_old_address_refuses_is_not_left_out_at_the_new_one(
+    gateway: Gateway, provider: Provider
+) -> None:
+    wall = asyncio.Event()
+    provider.on("m", speak_after(wall, fail(400, "Unsupported parameter: 'seed'")), speak())
+    channel = gateway.channel(provider.base_url)
+    call = asyncio.ensure_future(gateway.client.chat(seed=1))
+    await provider.asked(1)
+    gateway.change(
+        "channels", channel.id, replace(channel, base_url=provider.base_url.replace("127.0.0.1", "localhost"))
+    )
+    wall.set()
+    assert (await call).status == 200
+    await gateway.client.chat(seed=2)
+    assert [exchange.json.get("seed") for exchange in provider.exchanges] == [1, None, 2]
+
+
 async def test_without_a_cap_the_rest_goes_to_one(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", silence)
     gateway.grant(1_000_000 - gateway.engine.store.books.available())
