@@ -48,6 +48,7 @@ def test_a_budget_is_a_gauge_with_words() -> None:
         (0, 3, "$0/3"),
         (0.0004, 0.002, "$0.0004/0.002"),
         (1e-9, 1, "$<0.0001/1"),
+        (0.5, 0.99999, "$0.50/1"),
     ],
 )
 def test_amounts_are_brief(spent: float, limit: float, text: str) -> None:
