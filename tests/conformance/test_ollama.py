@@ -185,9 +185,8 @@ def patience() -> CallDeadlines:
 
 async def test_silence_sends_nothing(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", in_steps(2.5, *story("Hi"), DONE))
-    peer = await gateway.client.connect()
     body = dumps({"model": "m", "messages": HELLO})
-    await peer.write(gateway.client.request("POST", "/api/chat", body))
+    peer = await gateway.client.send(gateway.client.request("POST", "/api/chat", body))
     answer = await read_answer(peer)
     assert [line["message"]["content"] for line in lines(answer)] == ["Hi", ""]
     peer.close()

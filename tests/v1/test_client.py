@@ -164,8 +164,7 @@ async def test_a_whole_answer_without_a_reader_is_not_an_error() -> None:
         return client.response
 
     async with opened(handle) as (visitor, _):
-        peer = await visitor.connect()
-        await peer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        peer = await visitor.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         await gone.wait()
         await peer.gone.wait()
 
@@ -237,8 +236,7 @@ class Left:
 async def test_a_client_that_left_is_reported_once_and_gets_no_more_writes(caplog: pytest.LogCaptureFixture) -> None:
     left = Left()
     async with opened(left) as (visitor, _):
-        peer = await visitor.connect()
-        await peer.write(visitor.request("GET", "/"))
+        peer = await visitor.send(visitor.request("GET", "/"))
         async with asyncio.timeout(30):
             await left.ready.wait()
             peer.reset()
@@ -257,8 +255,7 @@ async def test_after_its_answer_nothing_is_reported() -> None:
         return web.Response(body=b"{}")
 
     async with opened(handle) as (visitor, _):
-        peer = await visitor.connect()
-        await peer.write(visitor.request("GET", "/"))
+        peer = await visitor.send(visitor.request("GET", "/"))
         await read_answer(peer)
         peer.reset()
         await asyncio.sleep(0.01)

@@ -52,9 +52,8 @@ async def test_the_first_piece_does_not_wait_for_the_second(gateway: Gateway, pr
     seen = asyncio.Event()
     provider.on("m", no_responses(in_steps(piece(api, "first "), seen, piece(api, "second", "stop") + DONE)))
     case, client = CASES[api], gateway.client
-    peer = await client.connect()
     body = dumps({"model": "m", **case.body, "stream": True})
-    await peer.write(client.request("POST", case.path, body, dict(case.headers)))
+    peer = await client.send(client.request("POST", case.path, body, dict(case.headers)))
     pieces, said = peer.pieces(await peer.read_head(), answer=True), b""
     async with asyncio.timeout(20):
         while b"first" not in said:

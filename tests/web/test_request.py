@@ -191,9 +191,8 @@ async def test_a_declared_length_beyond_the_limit_is_refused_unread(client: Clie
 
 
 async def test_a_client_that_expects_a_continue_gets_it(client: Client) -> None:
-    peer = await client.connect()
     request = client.request("POST", "/", b"{}", {"expect": "100-continue"})
-    await peer.write(request[:-2])
+    peer = await client.send(request[:-2])
     assert (await peer.read_head()).status == 100
     await peer.write(b"{}")
     assert (await read_answer(peer)).json["size"] == 2

@@ -38,9 +38,8 @@ async def answer(request: web.BaseRequest) -> Response:
 )
 async def test_the_connection_is_kept_by_version(version: str, asked: str, connection: str, stays: bool) -> None:
     async with opened(answer) as (client, _):
-        peer = await client.connect()
         wish = f"connection: {asked}\r\n" if asked else ""
-        await peer.write(f"GET / HTTP/{version}\r\nhost: a\r\n{wish}\r\n".encode())
+        peer = await client.send(f"GET / HTTP/{version}\r\nhost: a\r\n{wish}\r\n".encode())
         got = await read_answer(peer)
         assert got.head.line == f"HTTP/{version} 200 OK"
         assert got.body == BODY
@@ -79,9 +78,8 @@ async def test_a_streamed_answer_by_version(version: str, asked: str, fields: by
         return streamed
 
     async with opened(stream) as (client, _):
-        peer = await client.connect()
         wish = f"connection: {asked}\r\n" if asked else ""
-        await peer.write(f"GET / HTTP/{version}\r\nhost: a\r\n{wish}\r\n".encode())
+        peer = await client.send(f"GET / HTTP/{version}\r\nhost: a\r\n{wish}\r\n".encode())
         await until(lambda: peer.buffer.endswith(body))
         if version == "1.0" or asked == "close":
             await peer.gone.wait()
@@ -101,8 +99,7 @@ async def test_the_head_of_a_streamed_answer_can_go_alone() -> None:
         return streamed
 
     async with opened(stream) as (client, _):
-        peer = await client.connect()
-        await peer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        peer = await client.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
         await until(lambda: peer.buffer.endswith(b"chunked\r\n\r\n"))
         written.set()
         await until(lambda: peer.buffer.endswith(b"chunked\r\n\r\n0\r\n\r\n"))
