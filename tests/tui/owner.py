@@ -3,7 +3,6 @@
 Long: one fake of the whole control surface.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,7 +28,7 @@ from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import DONE, choice, chunk, delta, event, fail, reply, stream_bytes, whole
 from tests.fakes.verdicts import route, verdict
 from tests.house import FULL
-from tests.tui.stage import NOW, FakeClient, budget, calls, channel, console, group, model, token
+from tests.tui.stage import NOW, FakeClient, budget, calls, channel, console, group, model, token, wait_until
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.preferences import Preferences
@@ -385,9 +384,7 @@ async def shown(
     state = SavedState(page=page, theme=theme, views={page: view} if view else {})
     app = console(owner, home=home, state=state, preferences=preferences, in_ascii=in_ascii, colour=colour)
     async with app.run_test(size=size) as pilot:
-        async with asyncio.timeout(20):
-            while app.session.board.status is None:
-                await pilot.pause(0.01)
+        await wait_until(pilot, lambda: app.session.board.status is not None)
         await settle(app, pilot)
         yield app, pilot, owner
         if FULL and app.is_running and app.screen_stack:
@@ -428,9 +425,7 @@ def doing(app: Console, *keys: str) -> Callable[[Pilot[ExitStatus]], Awaitable[N
 
 
 async def until(app: Console, pilot: Pilot[ExitStatus], text: str) -> None:
-    async with asyncio.timeout(30):
-        while text not in screen(app):
-            await pilot.pause(0.02)
+    await wait_until(pilot, lambda: text in screen(app))
 
 
 async def see(app: Console, pilot: Pilot[ExitStatus], text: str, *keys: str) -> None:

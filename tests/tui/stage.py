@@ -5,7 +5,7 @@ Long: one world of values that all pictures share.
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 from textual.app import App
+from textual.pilot import Pilot
 
 from gateway import __version__
 from gateway.client.control import ControlClient
@@ -77,6 +78,13 @@ STATUSES: dict[int, tuple[Outcome, str, FailureKind | None, str]] = {
     500: (Outcome.ERROR, "upstream_error", FailureKind.SERVER, "the upstream failed twice"),
     499: (Outcome.CLIENT_CLOSED, "", FailureKind.CUT, "the client closed the connection"),
 }
+
+
+async def wait_until(pilot: Pilot[Any], is_true: Callable[[], object]) -> None:
+    """For what tells nobody when it comes about."""
+    async with asyncio.timeout(30):
+        while not is_true():
+            await pilot.pause(0.01)
 
 
 def call_id(at: int, number: int) -> CallId:

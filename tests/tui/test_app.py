@@ -1,4 +1,3 @@
-import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +16,19 @@ from gateway.domain.settings import Settings
 from gateway.domain.units import DAY_MS, Millis
 from gateway.runfile import Endpoint
 from tests.tui.owner import Owner, screen, shown
-from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLauncher, call, calls, console, status, sums, words
+from tests.tui.stage import (
+    ADDRESS,
+    NOW,
+    FakeClient,
+    FakeLauncher,
+    call,
+    calls,
+    console,
+    status,
+    sums,
+    wait_until,
+    words,
+)
 from tui.actions import PAGES
 from tui.app import Console
 from tui.console_app import available_actions
@@ -45,9 +56,7 @@ def test_every_page_has_a_verb_for_each_of_its_keys() -> None:
 async def until(app: Console, pilot: Pilot[ExitStatus], there: Callable[[], object], *keys: str) -> None:
     """Press keys and wait."""
     await pilot.press(*keys)
-    async with asyncio.timeout(30):
-        while not there():
-            await pilot.pause(0.01)
+    await wait_until(pilot, there)
     app.renew()
     await pilot.pause()
 
@@ -130,9 +139,8 @@ async def test_without_a_server_it_ends_and_keeps_the_reason() -> None:
     app = console()
     launcher_of(app).there = False
     async with app.run_test() as pilot:
-        async with asyncio.timeout(30):
-            while app.failure is None:
-                await pilot.pause(0.01)
+        await wait_until(pilot, lambda: app.failure)
+    assert app.failure is not None
     assert app.failure.code == "start_failed"
 
 

@@ -11,7 +11,7 @@ from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.views import Offer, Step
 from tests.house import ROOT, sources
 from tests.tui.owner import Owner, press, public, screen, see, shown, text_of
-from tests.tui.stage import call, console, words
+from tests.tui.stage import call, console, wait_until, words
 from tui.key_advice import key_advice
 from tui.keymap import Keymap
 from tui.pages.doctor import DoctorPage
@@ -133,13 +133,7 @@ async def test_hints_name_the_owners_own_keys(page: str, keys: list[str], words_
         if page == "channels" and not keys:
             await press(app, pilot, "enter")
         await press(app, pilot, *keys)
-        found = ""
-        for _ in range(500):
-            found = "\n".join([screen(app), *words(app)])
-            if words_shown in found:
-                break
-            await pilot.pause(0.02)
-        assert words_shown in found
+        await wait_until(pilot, lambda: words_shown in "\n".join([screen(app), *words(app)]))
 
 
 async def test_an_empty_list_names_the_owners_own_keys() -> None:

@@ -1,13 +1,12 @@
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from textual import events
 from textual.app import ComposeResult
-from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
+from tests.tui.stage import wait_until
 from tui.key_queue import DIALOG_WORKERS, KeyQueueApp
 
 
@@ -58,18 +57,12 @@ class Stage(KeyQueueApp[None]):
             self.post_message(events.Key({"/": "slash"}.get(char, char), char))
 
 
-async def until(pilot: Pilot[None], there: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
-        while not there():
-            await pilot.pause(0.01)
-
-
 @pytest.mark.parametrize(("keys", "typed"), [("/deploy", "deploy"), ("ndd", "dd")], ids=["a field", "a dialog"])
 async def test_what_is_typed_after_a_key_goes_where_that_key_leads(keys: str, typed: str) -> None:
     app = Stage()
     async with app.run_test() as pilot:
         app.type_at_once(keys)
-        await until(pilot, lambda: [one.value for one in app.screen.query(Input)] == [typed])
+        await wait_until(pilot, lambda: [one.value for one in app.screen.query(Input)] == [typed])
         assert (app.deleted, app.screen.is_modal) == (0, keys == "ndd")
 
 
@@ -77,7 +70,7 @@ async def test_keys_still_act_one_by_one() -> None:
     app = Stage()
     async with app.run_test() as pilot:
         app.type_at_once("dd")
-        await until(pilot, lambda: app.deleted == 2)
+        await wait_until(pilot, lambda: app.deleted == 2)
 
 
 async def test_keys_wait_for_a_dialog_that_the_server_delays_however_slowly_they_are_typed() -> None:
@@ -87,7 +80,7 @@ async def test_keys_wait_for_a_dialog_that_the_server_delays_however_slowly_they
             app.post_message(events.Key(key, key))
             await asyncio.sleep(0.1)
         app.answer.set()
-        await until(pilot, lambda: [one.value for one in app.screen.query(Input)] == ["dad"])
+        await wait_until(pilot, lambda: [one.value for one in app.screen.query(Input)] == ["dad"])
         assert app.deleted == 0
 
 
@@ -97,7 +90,7 @@ async def test_keys_act_after_a_second_if_the_server_never_answers() -> None:
         app.type_at_once("sdd")
         await asyncio.sleep(0.5)
         assert app.deleted == 0
-        await until(pilot, lambda: app.deleted > 0)
+        await wait_until(pilot, lambda: app.deleted > 0)
         app.type_at_once("dddd")
         await asyncio.sleep(0.5)  # the others do not wait a second each
         assert app.deleted == 6
@@ -119,7 +112,7 @@ async def test_all_lines_of_a_pasted_text_are_taken(pasted: str, value: str) -> 
     async with app.run_test() as pilot:
         app.type_at_once("/x")
         app.post_message(events.Paste(pasted))
-        await until(pilot, lambda: app.query_one(Input).value == "x" + value)
+        await wait_until(pilot, lambda: app.query_one(Input).value == "x" + value)
 
 
 async def test_a_paste_waits_its_turn_too() -> None:
@@ -127,5 +120,5 @@ async def test_a_paste_waits_its_turn_too() -> None:
     async with app.run_test() as pilot:
         app.post_message(events.Key("slash", "/"))
         app.post_message(events.Paste("ddd"))
-        await until(pilot, lambda: app.query_one(Input).value == "ddd")
+        await wait_until(pilot, lambda: app.query_one(Input).value == "ddd")
         assert app.deleted == 0

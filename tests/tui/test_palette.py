@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from tests.tui.owner import KEY, Owner, press, screen, settle, shown
+from tests.tui.stage import wait_until
 from tui.actions import ACTIONS, PAGES
 from tui.app import Console
 from tui.exit_status import ExitStatus
@@ -54,10 +55,9 @@ async def test_the_open_list_is_sorted_by_what_was_typed() -> None:
 async def test_the_selected_entry_is_seen_without_colour() -> None:
     async with shown("live", colour=False) as (app, pilot, _):
         await pilot.press("ctrl+p")
-        async with asyncio.timeout(20):
-            while not open_palette(app) or app.screen.query_one("CommandList", OptionList).highlighted is None:
-                await pilot.pause(0.02)
+        await wait_until(pilot, lambda: open_palette(app))
         found = app.screen.query_one("CommandList", OptionList)
+        await wait_until(pilot, lambda: found.highlighted is not None)
         await settle(app, pilot)
         attributes = [{(s.style.underline, s.style.reverse) for s in found.render_line(y) if s.style} for y in (0, 2)]
         assert attributes[0] != attributes[1]
@@ -112,9 +112,7 @@ async def test_the_action_of_another_page_is_run_there() -> None:
 async def test_a_setting_is_opened_for_editing() -> None:
     async with shown("live") as (app, pilot, _):
         await choose(app, pilot, "keep records")
-        async with asyncio.timeout(20):
-            while not isinstance(app.screen, Form):
-                await pilot.pause(0.05)
+        await wait_until(pilot, lambda: isinstance(app.screen, Form))
         assert app.page.id == "settings"
         assert "Keep records" in screen(app)
 
@@ -153,9 +151,7 @@ async def test_a_call_that_is_only_recorded_is_found_too(typed: slice) -> None:
         assert wanted not in app.session.board.calls.by_id
         await choose(app, pilot, wanted[typed])
         assert app.page.view.filter == f"id:{wanted}"
-        async with asyncio.timeout(20):
-            while getattr(app.page.table.current, "id", "") != wanted:
-                await pilot.pause(0.05)
+        await wait_until(pilot, lambda: getattr(app.page.table.current, "id", "") == wanted)
 
 
 def entry(text: str, about: str = "") -> PaletteEntry:

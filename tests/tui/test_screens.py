@@ -14,7 +14,7 @@ from textual.widgets import Static
 from textual.widgets._toast import Toast, ToastRack
 
 from tests.tui.owner import screen
-from tests.tui.stage import FakeClient, calls, console
+from tests.tui.stage import FakeClient, calls, console, wait_until
 from tests.tui.widgets.stage import press_keys
 from tui.app import Console
 from tui.screens import DialogScreen
@@ -123,13 +123,9 @@ async def test_the_newest_messages_are_on_a_low_screen_and_an_earlier_error_afte
         toast(app, "an error\nin\nfour\nlines", bad=True)
         await shown(pilot, app.screen)
         toast(app, "Copied:\nsome text\nof\nfour lines")
-        async with asyncio.timeout(20):
-            while "some text" not in screen(app) or "an error" in screen(app):
-                await pilot.pause(0.01)
+        await wait_until(pilot, lambda: "some text" in screen(app) and "an error" not in screen(app))
         app.screen.query(Toast).last()._expire()  # noqa: SLF001 - as its timer does
-        async with asyncio.timeout(20):
-            while "some text" in screen(app) or "an error" not in screen(app):
-                await pilot.pause(0.01)
+        await wait_until(pilot, lambda: "some text" not in screen(app) and "an error" in screen(app))
 
 
 async def test_a_message_that_is_longer_than_its_place_shows_its_beginning() -> None:
@@ -139,18 +135,14 @@ async def test_a_message_that_is_longer_than_its_place_shows_its_beginning() -> 
         await shown(pilot, app.screen)
         rack = app.screen.query_one(ToastRack)
         toast(app, "Disabled channel 'c'. No other channel serves gpt-a, gpt-b, gpt-b-preview, gpt-c, mine, o-mini.")
-        async with asyncio.timeout(20):
-            while not rack.max_scroll_y or rack.scroll_y < rack.max_scroll_y:
-                await pilot.pause(0.01)
+        await wait_until(pilot, lambda: rack.max_scroll_y and rack.scroll_y >= rack.max_scroll_y)
         await pilot.pause()
         assert "Disabled channel 'c'." in screen(app)
 
 
 async def shown(pilot: Pilot[Any], on: Screen[Any]) -> None:
     """Until a message is on this screen."""
-    async with asyncio.timeout(20):
-        while not any(one.display for one in on.query(Toast)):
-            await pilot.pause(0.01)
+    await wait_until(pilot, lambda: any(one.display for one in on.query(Toast)))
 
 
 def sizes_of(screen: Screen[Any]) -> set[str]:

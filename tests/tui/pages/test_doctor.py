@@ -7,7 +7,7 @@ from textual.content import Content
 from gateway.client.doctor import Case
 from gateway.domain.views import Status, Step
 from tests.tui.owner import Owner, press, public, refused, screen, see, settle, shown
-from tests.tui.stage import words
+from tests.tui.stage import wait_until, words
 from tui.pages import doctor
 
 
@@ -152,7 +152,5 @@ async def test_thousands_of_channels_are_checked_without_drawing_each(
     monkeypatch.setattr(doctor, "examine", examine)
     async with shown("doctor", size=(100, 90)) as (app, pilot, _):
         await see(app, pilot, "it is fail", "enter")
-        async with asyncio.timeout(20):
-            while "fix this" not in str(app.page.report(100)):
-                await pilot.pause(0.02)
+        await wait_until(pilot, lambda: "fix this" in str(app.page.report(100)))
         assert len(drawn) < 90

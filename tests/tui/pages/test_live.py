@@ -16,7 +16,7 @@ from gateway.domain.events import AnyEvent, CallLeft, CallProgress, CallSettled,
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage, CallView, running_view
 from tests.tui.owner import Owner, press, screen, settle, shown, until
-from tests.tui.stage import NOW, FakeClient, call, calls, console, running
+from tests.tui.stage import NOW, FakeClient, call, calls, console, running, wait_until
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.pages.live import LivePage, columns
@@ -236,9 +236,7 @@ async def test_what_is_wrong_with_a_filter_is_shown_whole_and_then_the_line_is_o
         await press(app, pilot, "slash", *"st:run")
         line = live(app).query_one(".lead")
         assert line.size.height == 1
-        async with asyncio.timeout(30):
-            while line.size.height == 1:
-                await pilot.pause(0.05)
+        await wait_until(pilot, lambda: line.size.height != 1)
         text = " ".join(" ".join(strip.text for strip in line.render_lines(line.size.region)).split())
         assert "client_closed, cancelled, stopped, lost" in text
         assert "…" not in text

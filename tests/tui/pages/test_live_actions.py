@@ -10,7 +10,7 @@ from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis, local_datetime
 from tests.tui.owner import Owner, press, screen, see, settle, shown
 from tests.tui.pages.test_live import lead, lines, live, tell
-from tests.tui.stage import NOW, call, running, words
+from tests.tui.stage import NOW, call, running, wait_until, words
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.pages.live_actions import index_before
@@ -48,17 +48,11 @@ async def test_while_paused_only_calls_that_are_not_in_the_list_are_new() -> Non
 async def written(app: Console, pilot: Pilot[ExitStatus], path: Path) -> tuple[str, list[str]]:
     """The title of the dialog of an export, and the lines of the file."""
     await pilot.press("E")
-    for _ in range(200):
-        await pilot.pause(0.02)
-        if isinstance(app.screen, Form) and app.screen.query(Input):
-            break
+    await wait_until(pilot, lambda: isinstance(app.screen, Form) and app.screen.query(Input))
     title = str(app.screen.query(Static).first().visual)
     app.screen.query_one(Input).value = str(path)
     await pilot.press("enter")
-    for _ in range(200):
-        await pilot.pause(0.02)
-        if words(app):
-            break
+    await wait_until(pilot, lambda: words(app))
     return title, await to_thread(lambda: path.read_text().splitlines())
 
 

@@ -1,4 +1,3 @@
-import asyncio
 import gc
 import re
 from datetime import datetime
@@ -17,7 +16,7 @@ from tests.tui.owner import Owner, press, screen, see, settle, shown, until
 from tests.tui.pages.test_usage_chart import over, plan, row, some
 from tests.tui.pages.test_usage_table import TOTAL
 from tests.tui.pictures import month
-from tests.tui.stage import NOW, budget, call, words
+from tests.tui.stage import NOW, budget, call, wait_until, words
 from tui.app import Console
 from tui.pages.live import LivePage
 from tui.pages.usage import UsagePage
@@ -157,9 +156,7 @@ async def test_what_failed_is_fetched_again_after_a_pause_and_said() -> None:
         assert "the search took too long" in screen(app)
         usage(app).fetched_ms = Millis(0)  # the pause is over
         usage(app).renew()
-        async with asyncio.timeout(20):
-            while len(asked) < 2:
-                await pilot.pause(0.02)
+        await wait_until(pilot, lambda: len(asked) >= 2)
 
 
 async def test_a_fetch_that_another_one_replaces_before_it_began_was_never_there() -> None:
@@ -177,9 +174,7 @@ async def test_a_filter_is_searched_for_once_it_is_typed() -> None:
         for letter in "laptop":
             await pilot.press(letter)
             usage(app).renew()
-        async with asyncio.timeout(20):
-            while not any(line.endswith(" laptop") for line in owner.asked):
-                await pilot.pause(0.02)
+        await wait_until(pilot, lambda: any(line.endswith(" laptop") for line in owner.asked))
         found = {line.partition(" day")[2].strip() for line in owner.asked if line.startswith("summary model day")}
         assert found - {""} == {"laptop"}
 

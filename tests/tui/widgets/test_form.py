@@ -15,6 +15,7 @@ from textual.widgets import Button, Input, Static
 from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.human_values import parse_count
 from tests.tui.owner import press, shown, text_of
+from tests.tui.stage import wait_until
 from tests.tui.widgets.stage import WidgetStage, asked, form, press_keys
 from tui.widgets.combobox import Suggestion
 from tui.widgets.dialogs import BACK, Confirm
@@ -146,9 +147,7 @@ async def test_quitting_the_console_asks_first_where_something_was_entered() -> 
         await press(app, pilot, "n", "x", "ctrl+q")
         assert isinstance(app.screen, Confirm)
         await press(app, pilot, "y")
-        async with asyncio.timeout(20):
-            while app.return_value is None:
-                await pilot.pause(0.01)
+        await wait_until(pilot, lambda: app.return_value is not None)
 
 
 async def test_a_click_beside_an_untouched_form_leaves_it_and_one_inside_does_not() -> None:
