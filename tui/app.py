@@ -116,7 +116,7 @@ class Console(ConsoleApp):
         board = self.session.board
         midnight = window_start(Window.DAY, self.session.now())
         if board.status is not None and self.session.link == "attached" and board.today_start != midnight:
-            self.run_worker(global_actions.fetch_today(self), name="today", group="today", exclusive=True)
+            self.run_worker(partial(global_actions.fetch_today, self), name="today", group="today", exclusive=True)  # type: ignore[arg-type] # Textual's is too narrow
 
     def action_act(self, verb: str) -> None:
         self.page.do(lambda _page: global_actions.VERBS[verb](self))

@@ -1,3 +1,4 @@
+import gc
 import subprocess
 import sys
 from collections.abc import Callable
@@ -119,6 +120,16 @@ async def test_todays_cost_is_that_of_the_last_snapshot() -> None:
         client.records = [call(99, NOW, cost_nanos=7)]
         client.tell(client.snapshot())
         await until(app, pilot, lambda: app.session.board.today_nanos == 7)
+
+
+async def test_a_fetch_of_today_that_another_one_replaces_before_it_began_was_never_there() -> None:
+    """Otherwise Python warns of a coroutine that nobody awaited."""
+    async with shown("live") as (app, pilot, _):
+        app.session.board.today_start = Millis(0)
+        for _ in range(2):
+            app.renew()
+        await pilot.pause()
+        gc.collect()
 
 
 async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:
