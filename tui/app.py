@@ -113,10 +113,15 @@ class Console(ConsoleApp):
 
     def renew(self) -> None:
         super().renew()
-        board = self.session.board
-        midnight = window_start(Window.DAY, self.session.now())
+        self._renew_today()
+
+    def _renew_today(self) -> None:
+        """Fetch today's sums after a snapshot and at midnight."""
+        board, midnight = self.session.board, window_start(Window.DAY, self.session.now())
         if board.status is not None and self.session.link == "attached" and board.today_start != midnight:
-            self.run_worker(partial(global_actions.fetch_today, self), name="today", group="today", exclusive=True)  # type: ignore[arg-type] # Textual's is too narrow
+            board.today_start = midnight
+            fetch = partial(global_actions.fetch_today, self, midnight)
+            self.run_worker(fetch, name="today", group="today", exclusive=True)  # type: ignore[arg-type] # too narrow
 
     def action_act(self, verb: str) -> None:
         self.page.do(lambda _page: global_actions.VERBS[verb](self))
@@ -140,6 +145,7 @@ class Console(ConsoleApp):
                 if not known or (spent.refusing and not known[0].refusing):  # its reason changes with each percent
                     toast(self, f"Of the {safe(spent.budget, 80)}, {safe(spent.reason, 80)}.", bad=True)
             board.apply(event)
+        self._renew_today()
         is_new = not self.session.state.view("wizard").choices
         if is_new and any(isinstance(event, Snapshot) for event in events):
             importlib.import_module("tui.wizard").offer_once(self)  # its file is rarely needed, so it is loaded late

@@ -9,10 +9,10 @@ from functools import partial
 import msgspec
 
 from gateway.client import launch
-from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import Conflict, GatewayError, Unavailable
 from gateway.domain.history import Question
 from gateway.domain.human_values import plural
+from gateway.domain.units import Millis
 from tui import exit_status, saved_state, themes
 from tui.actions import PAGES
 from tui.console_app import ConsoleApp, available_actions
@@ -177,13 +177,13 @@ def save_state(app: ConsoleApp) -> None:
         app.stored_state = encoded
 
 
-async def fetch_today(app: ConsoleApp) -> None:
+async def fetch_today(app: ConsoleApp, midnight: Millis) -> None:
     """Fetch the sums since local midnight. The board adds the calls that end afterwards."""
     board = app.session.board
-    board.today_start = window_start(Window.DAY, app.session.now())
     try:
-        summary = await app.session.client.summary(since=board.today_start)
+        summary = await app.session.client.summary(since=midnight)
     except GatewayError:
+        board.today_nanos = None
         return
     board.today_nanos = summary.total.cost_nanos
     board.today_tokens = summary.total.input_tokens + summary.total.output_tokens

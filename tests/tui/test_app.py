@@ -11,6 +11,7 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 
 from gateway.client import launch
+from gateway.domain.errors import Unavailable
 from gateway.domain.events import CallSettled, IncidentChanged, Stopping
 from gateway.domain.incidents import Incident
 from gateway.domain.settings import Settings
@@ -114,6 +115,18 @@ async def test_todays_cost_is_counted_from_the_new_midnight() -> None:
         assert client.asked.count("summary  ") == 2
 
 
+async def test_todays_cost_is_unknown_if_it_cannot_be_fetched_at_midnight() -> None:
+    async with shown("live") as (app, pilot, client):
+        tomorrow = Millis(NOW + DAY_MS)
+
+        async def fail(**_: object) -> None:
+            raise Unavailable("the search took too long")
+
+        client.summary = fail  # type: ignore[assignment, method-assign]
+        app.session.now = lambda: tomorrow
+        await until(app, pilot, lambda: app.session.board.today_nanos is None)
+
+
 async def test_todays_cost_is_that_of_the_last_snapshot() -> None:
     async with shown("live") as (app, pilot, client):
         await until(app, pilot, lambda: app.session.board.today_nanos)
@@ -125,8 +138,8 @@ async def test_todays_cost_is_that_of_the_last_snapshot() -> None:
 async def test_a_fetch_of_today_that_another_one_replaces_before_it_began_was_never_there() -> None:
     """Otherwise Python warns of a coroutine that nobody awaited."""
     async with shown("live") as (app, pilot, _):
-        app.session.board.today_start = Millis(0)
         for _ in range(2):
+            app.session.board.today_start = Millis(0)
             app.renew()
         await pilot.pause()
         gc.collect()
