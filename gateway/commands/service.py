@@ -112,7 +112,7 @@ def systemd() -> FileService:
         system="systemd",
         file=file,
         link=file.parent / "default.target.wants" / file.name,
-        text=lambda config: unit(command(config), config),
+        text=lambda config: unit(command(config), config.drain_s),
         start=("systemctl --user daemon-reload", f"systemctl --user enable --now {NAME}"),
         stop=f"systemctl --user disable --now {NAME}",
         reload="systemctl --user daemon-reload",
@@ -162,7 +162,7 @@ def service_manager() -> FileService | Scheduler:
     return launchd() if sys.platform == "darwin" else systemd()
 
 
-def unit(words: Sequence[str], config: Config) -> str:
+def unit(words: Sequence[str], drain_s: float) -> str:
     """Returns the systemd unit that runs this command line: systemd.service(5), quoted as in systemd.syntax(7)."""
     line = " ".join(_quote(word) for word in words)
     return f"""[Unit]
@@ -173,7 +173,7 @@ After=network-online.target
 ExecStart={line}
 Restart=on-failure
 RestartSec=2
-TimeoutStopSec={config.drain_s + 30:.0f}
+TimeoutStopSec={drain_s + 30:.0f}
 UMask=0077
 # The output is for people at a terminal. Errors get into the journal.
 StandardOutput=null

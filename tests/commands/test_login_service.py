@@ -126,8 +126,8 @@ def test_an_agent_of_launchd_is_loaded_and_unloaded(calls: Path, config: Config)
         ("$HOME", '"$$HOME"'),
     ],
 )
-def test_words_of_a_unit_mean_themselves(config: Config, word: str, written: str) -> None:
-    assert f"ExecStart={written} serve\n" in unit([word, "serve"], config)
+def test_words_of_a_unit_mean_themselves(word: str, written: str) -> None:
+    assert f"ExecStart={written} serve\n" in unit([word, "serve"], 30)
 
 
 def test_words_of_an_agent_are_escaped(config: Config) -> None:
@@ -138,13 +138,13 @@ def test_words_of_an_agent_are_escaped(config: Config) -> None:
 def test_the_system_waits_longer_than_the_server_does_for_running_calls(config: Config) -> None:
     """systemd kills after ``TimeoutStopSec``, launchd after ``ExitTimeOut``, which is 20 seconds without the key."""
     slow = msgspec.structs.replace(config, drain_s=90.0)
-    assert "TimeoutStopSec=120\n" in unit(["serve"], slow)
+    assert "TimeoutStopSec=120\n" in systemd().text(slow)
     assert plistlib.loads(plist(["serve"], slow).encode())["ExitTimeOut"] == 120
     assert command(slow)[-3:-1] == ["--drain", "90"]
 
 
 def test_the_first_key_gets_into_no_journal(config: Config) -> None:
-    assert "StandardOutput=null" in unit(["serve"], config)
+    assert "StandardOutput=null" in unit(["serve"], 30)
     assert plistlib.loads(plist(["serve"], config).encode())["StandardOutPath"] == "/dev/null"
 
 
