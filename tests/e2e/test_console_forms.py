@@ -16,7 +16,7 @@ from gateway.config import Config
 from gateway.domain.human_values import parse_tier
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply
-from tests.tui.owner import press, see, text_of, until
+from tests.tui.owner import press, screen, see, text_of, until
 from tui.app import Console, now
 from tui.exit_status import ExitStatus
 from tui.pages.list_page import ListPage
@@ -74,7 +74,7 @@ class Seat:
         messages = self.app.messages
         await self.wait(
             lambda: any(text in message for message in messages),
-            lambda: f"{text!r} was not shown, but {messages}",
+            lambda: f"{text!r} was not shown, but {messages}:\n{screen(self.app)}",
         )
         messages.clear()
 
