@@ -21,7 +21,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 ModelChoice = tuple[str, str]
 """A model, empty if the token sees none; and why it was chosen, as the end of a sentence: ``which it called last``."""
 RecentCalls = tuple[Sequence[CallView], Sequence[CallView]]
-"""The newest calls of a program, and of all programs."""
+"""The calls of a program, and of all programs, newest first."""
 
 
 class ProgramStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class ProgramStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def recent_calls(client: ControlClient, token: str = "", start: ProgramStart | None = None) -> RecentCalls:
-    """Returns the last 20 of each. The program's own are from its former runs, or of the token with this id."""
+    """Returns the last 20 calls of the program (in earlier runs, or of the token with this id) and of all programs."""
     own: list[CallView] = []
     if start is not None:
         calls = (await client.calls(words=f'tok:"{start.program}*"', limit=20)).calls

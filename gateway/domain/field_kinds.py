@@ -99,7 +99,7 @@ class Kind(msgspec.Struct, Generic[T], kw_only=True, eq=False):
 
     ``text`` fills the input of a form, and ``read`` reads it. ``options`` describes a command's options, ``change``
     reads them, and ``arguments`` prints them. An input usually holds the whole value. If an attribute has several
-    inputs, ``content`` returns what one of them holds, and ``with_content`` the value with a new content of it.
+    inputs, ``content`` returns the part that one of them holds, and ``with_content`` the value with another such part.
     """
 
     metavar: str = "TEXT"
@@ -108,17 +108,17 @@ class Kind(msgspec.Struct, Generic[T], kw_only=True, eq=False):
     unit: str = ""
     """What a number counts."""
     empty_word: str = ""
-    """The word that an option needs in place of an empty text."""
+    """The word that an option takes for an empty value."""
     choices: tuple[str, ...] = ()
     """The texts that a form offers to choose from, if any."""
     completes: str = ""
     """The names that a form offers, as in ``Option.completes``."""
     none_word: bool = False
-    """Whether the word ``none`` may be typed for an empty value."""
+    """Whether ``none`` may be typed for an empty value."""
     many: bool = False
     """Whether the value is a list of such names."""
     line_break: str = " "
-    """What an input has for a line break of a text that is pasted into it."""
+    """What replaces a line break in a text that is pasted into the input."""
 
     def options(self, field: Field) -> Sequence[Option]:
         """Returns the options of ``add`` and ``edit`` that set the field."""

@@ -8,17 +8,13 @@ import codecs
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.errors import BadRequest
-
-Value = TypeVar("Value")
 
 _LONE_HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})")
 _LONE_LOW_SURROGATE = re.compile(rb"(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}")
@@ -102,10 +98,9 @@ def replace_lone_surrogates(text: bytes) -> bytes:
     start = 0
     while start < len(text):  # in steps, because no other thread runs during a search
         part = text[start : start + _STEP]
+        if start + len(part) < len(text):
+            part = part[: uncut_length(part)]
         start += len(part)
-        if start < len(text):
-            start -= len(part) - (end := uncut_length(part))
-            part = part[:end]
         part = _LONE_HIGH_SURROGATE.sub(rb"\\ufffd", part.replace(b"\\\\", b"\0"))
         parts.append(_LONE_LOW_SURROGATE.sub(rb"\\ufffd", part).replace(b"\0", b"\\\\"))
     return b"".join(parts)
@@ -122,7 +117,8 @@ def outside_strings(text: bytes) -> Iterator[bytes]:
 
     It is split piece by piece. A string is skipped up to its next quote, in a fiftieth of the time of splitting.
     """
-    in_string = start = 0
+    in_string = 0  # 1 within a string
+    start = 0
     while start < len(text):
         piece = text[start : start + _PIECE]
         if _ends_in_escape(piece):
@@ -132,7 +128,7 @@ def outside_strings(text: bytes) -> Iterator[bytes]:
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
         parts = piece.split(b'"')
         yield b"".join(parts[in_string::2])
-        in_string ^= len(parts) + 1 & 1  # an odd number of quotes was passed
+        in_string = (in_string + len(parts) - 1) % 2  # each quote begins or ends a string
         if in_string:
             quote = text.find(b'"', start)
             if quote < 0:
@@ -143,37 +139,6 @@ def outside_strings(text: bytes) -> Iterator[bytes]:
 def _ends_in_escape(text: bytes) -> bool:
     """Returns whether a text of JSON ends with a backslash that escapes what follows."""
     return text.endswith(b"\\") and (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
-
-
-def read_optional(kind: Callable[..., Value], raw: bytes | msgspec.Raw, param: str) -> Value | None:
-    """Returns what ``read_typed`` returns; None for null."""
-    value: Value | None = read_typed(cast("Any", kind) | None, raw, param)
-    return value
-
-
-def read_typed(kind: Callable[..., Value], raw: bytes | msgspec.Raw, param: str) -> Value:
-    """Returns a value of a type, which is at ``param`` in a request. Raises BadRequest that names the wrong place."""
-    try:
-        value: Value = _decoder(kind).decode(raw)
-    except msgspec.ValidationError as error:
-        raise wrong_type(error, param) from error
-    except RecursionError as error:
-        raise BadRequest("the body is nested too deeply", code="too_deep") from error
-    except msgspec.DecodeError as error:
-        raise BadRequest(f"{param} is not valid JSON: {error}", code="invalid_json", param=param) from error
-    return value
-
-
-@lru_cache(maxsize=128)
-def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
-    return msgspec.json.Decoder(kind)
-
-
-def wrong_type(error: msgspec.ValidationError, param: str = "") -> BadRequest:
-    """Returns the error of a value at ``param`` in a request, which names the wrong place."""
-    problem, _, path = str(error).partition(" - at `$")
-    place = (param + path.rstrip("`")).lstrip(".")
-    return BadRequest(f"{place}: {problem}", code="invalid_type", param=place)
 
 
 MAX_ELEMENTS = 1_000_000

@@ -149,7 +149,9 @@ def read_limit(
 
     capped = output(search.cap) if search.cap else 0
     expected = 0 if has_sure_cap else output(DEFAULT_OUTPUT)
-    minimum = expected if search.unbounded else 0 if capped else output(1)
+    minimum = 0 if capped else output(1)
+    if search.unbounded:
+        minimum = expected
     return OutputLimit(capped=capped, expected=expected, choices=search.choices, minimum=minimum)
 
 

@@ -31,7 +31,7 @@ class Color(StrEnum):
 
 
 class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the owner edits. New ones are also in ``TOKEN`` of ``domain.fields``, bounds in ``control.validation``."""
+    """What the owner edits. A new field also needs a row in ``TOKEN`` of ``domain.fields``."""
 
     name: str
     group: str

@@ -28,10 +28,11 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _Call(msgspec.Struct):
-    """A call, and what its results contain. It has the number of its turn, because the turn refers to it."""
+    """A call, and what its results contain."""
 
     block: CallPart
     turn: int
+    """The number of its turn. The turn refers to its calls, so this is not the turn itself."""
     parts: list[TextPart | MediaPart] | None = None
     """The parts of all its results; None if it has no results."""
     failed: bool = False
@@ -180,8 +181,10 @@ class Transcript:
         return []
 
     def _call_of(self, block: ResultPart) -> _Call | None:
-        """Returns the call with the id of a result. Otherwise returns a call without a result that has the same name;
-        if the result has neither id nor name, any call without a result. Of several, the last turn's first counts.
+        """Returns the call that a result belongs to; None if none is left.
+
+        It is the call with the result's id; for an unknown id, a call of the same name that has no result; for a result
+        with neither, any call without one. Among several, it is the first in the last turn.
         """
         if block.call_id in self._by_id and block.call_id:
             calls = self._by_id[block.call_id]
@@ -192,7 +195,7 @@ class Transcript:
 
 
 def object_of(text: str) -> dict[str, object]:
-    """Returns the object that a JSON text has, even within a string; for other texts, an object with the text in it.
+    """Returns the object in a JSON text, even if that is a string with JSON; else an object that holds the text.
 
     A large text is not decoded: it may have millions of elements.
     """

@@ -13,9 +13,10 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.json_elements import Elements, elements_of
-from gateway.domain.json_text import outside_strings, replace_lone_surrogates, wrong_type
+from gateway.domain.json_text import outside_strings, replace_lone_surrogates
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM
+from gateway.domain.typed_json import wrong_type
 
 MAX_DEPTH = 64
 MAX_STRUCTURE = 200_000

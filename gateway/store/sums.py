@@ -74,33 +74,43 @@ def _overlapping(segments: Iterable[Segment], span: Span) -> Iterator[Segment]:
 
 def _cells(segment: Segment, by: Dimension, span: Span) -> Iterator[tuple[str, int, Counts]]:
     """Yields value, start of hour or day, and sums: of whole rows in the span, and of each call at its edges."""
-    sums = segment.sums
-    step = sums.step(by)
-    first, end = -(-span.since // step) * step, span.until // step * step
-    has_records = not (segment.deleted or segment.incomplete)
-    if not has_records:  # an hour at the edge counts as a whole if it begins in the span
-        first, end = span.since, span.until
-    if span.since <= segment.earliest:
-        first = 0
-    if segment.latest < span.until:
-        end = FOREVER
-    parts = [(sums.table(by), first, end)]
-    if has_records:
-        parts += [(_edge_sums(segment, edge).table(by), 0, FOREVER) for edge in _edges(segment, span, first, end)]
-    for table, first, end in parts:
-        for value, rows in table.items():
-            yield from ((value, start, counts) for start, counts in rows.items() if first <= start < end)
+    inner = _inner_span(segment, by, span)
+    yield from _rows_in(segment.sums.table(by), inner)
+    if _has_records(segment):
+        for edge in _edges(segment, span, inner):
+            yield from _rows_in(_edge_sums(segment, edge).table(by), Span())
 
 
-def _edges(segment: Segment, span: Span, first: int, end: int) -> Iterator[Span]:
-    """Yields the parts of the span outside the whole rows, which go from ``first`` to ``end``."""
-    if first >= end:
+def _rows_in(table: Table, span: Span) -> Iterator[tuple[str, int, Counts]]:
+    for value, rows in table.items():
+        yield from ((value, start, counts) for start, counts in rows.items() if span.since <= start < span.until)
+
+
+def _has_records(segment: Segment) -> bool:
+    return not (segment.deleted or segment.incomplete)
+
+
+def _inner_span(segment: Segment, by: Dimension, span: Span) -> Span:
+    """Returns the part of the span that whole rows make up. Beyond the segment's first and last call it has no end."""
+    step = segment.sums.step(by)
+    since, until = -(-span.since // step) * step, span.until // step * step
+    if not _has_records(segment):  # an hour at the edge counts as a whole if it begins in the span
+        since, until = span
+    return Span(
+        since=0 if span.since <= segment.earliest else since,
+        until=FOREVER if segment.latest < span.until else until,
+    )
+
+
+def _edges(segment: Segment, span: Span, inner: Span) -> Iterator[Span]:
+    """Yields the parts of the span outside the inner one."""
+    if inner.since >= inner.until:
         yield span
         return
-    if span.since < first and segment.earliest < first:
-        yield Span(span.since, first)
-    if end < span.until and segment.latest >= end:
-        yield Span(end, span.until)
+    if span.since < inner.since and segment.earliest < inner.since:
+        yield Span(span.since, inner.since)
+    if inner.until < span.until and segment.latest >= inner.until:
+        yield Span(inner.until, span.until)
 
 
 def _edge_sums(segment: Segment, span: Span) -> Rollup:

@@ -147,11 +147,9 @@ def _filter_error(choices: Any) -> Any:
 
 
 def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
+    """Returns the error in an object, and in what its message may contain as JSON."""
     message = next((fields[name] for name in MESSAGE_FIELDS if fields.get(name) not in (None, "")), None)
     code, status = _code_and_status(fields)
-    headers = rawjson.at(fields, "metadata", "headers")
-    pairs = list(headers.items())[:32] if isinstance(headers, dict) else []
-    hints = {name: fields[name] for name in ("details", "innererror") if isinstance(fields.get(name), list | dict)}
     kinds = (*map(fields.get, ("type", "status", "__type", "error_type")), rawjson.at(fields, "metadata", "error_type"))
     text, param = _message_text(message, fields), _text(fields.get("param"))
     if param.count(" ") > 2:  # Xiaomi writes there what is wrong
@@ -163,12 +161,23 @@ def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
         param=param,
         status=status,
         request_id=_text(fields.get("request_id")),
-        headers=_delay(fields) | {name.lower(): str(value) for name, value in pairs if isinstance(value, str | int)},
-        hints=rawjson.encode(hints)[:2000].decode("utf-8", "replace") if hints else "",
+        headers=_delay(fields) | _repeated_headers(fields),
+        hints=_hints(fields),
         refused=_refused_fields(message) or _refused_fields(fields.get("detail")),
     )
     nested = _nested_error(message) or _nested_error(rawjson.at(fields, "metadata", "raw"))
     return error if nested is None else _with_nested(error, nested)
+
+
+def _repeated_headers(fields: Mapping[str, Any]) -> dict[str, str]:
+    headers = rawjson.at(fields, "metadata", "headers")
+    pairs = list(headers.items())[:32] if isinstance(headers, dict) else []
+    return {name.lower(): str(value) for name, value in pairs if isinstance(value, str | int)}
+
+
+def _hints(fields: Mapping[str, Any]) -> str:
+    hints = {name: fields[name] for name in ("details", "innererror") if isinstance(fields.get(name), list | dict)}
+    return rawjson.encode(hints)[:2000].decode("utf-8", "replace") if hints else ""
 
 
 def _code_and_status(fields: Mapping[str, Any]) -> tuple[str, int]:

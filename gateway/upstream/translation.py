@@ -21,10 +21,10 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.conversation import Conversation, MediaPart, ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
-from gateway.domain.json_text import read_optional
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL, is_nothing
 from gateway.domain.text import plain
+from gateway.domain.typed_json import read_optional
 from gateway.upstream.answer_formats import ResponseFormat
 from gateway.upstream.efforts import refuses_force
 from gateway.upstream.request_rules import fit_request

@@ -16,12 +16,12 @@ from gateway.domain import rawjson
 from gateway.domain.answer import AnswerForm
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.json_text import read_optional
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS, CHAT_CONTENT, MAX_CHOICES, MAX_TOKEN_COUNT
 from gateway.domain.prompt_size import SCHEMAS, InputBound, bound_of, count_tokens
 from gateway.domain.rawjson import NULL, Fields, is_nothing, is_null
 from gateway.domain.sse import BOM
+from gateway.domain.typed_json import read_optional
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.chat.native import NativeChat

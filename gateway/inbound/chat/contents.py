@@ -12,10 +12,10 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import Block, MediaPart, ResultPart, TextPart, ThoughtPart
 from gateway.domain.errors import BadRequest, unsupported_param
-from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
+from gateway.domain.typed_json import read_typed
 from gateway.inbound.json_body import check_text
 from gateway.inbound.media import AUDIO, VIDEO, audio_part, document_part, image_part
 from gateway.inbound.messages.conversation import read_block

@@ -23,11 +23,11 @@ from gateway.domain.conversation import (
     ToolOffer,
 )
 from gateway.domain.errors import BadRequest, unsupported_param
-from gateway.domain.json_text import read_optional, read_typed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
+from gateway.domain.typed_json import read_optional, read_typed
 from gateway.inbound.chat.contents import call_arguments, read_content, read_result, result_parts
 from gateway.inbound.json_body import check_text, unread_members
 from gateway.upstream.adapter import DialectAdapter

@@ -23,10 +23,10 @@ from gateway.domain.conversation import (
     join_texts,
 )
 from gateway.domain.errors import BadRequest, unsupported_param
-from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.transcript import Transcript
+from gateway.domain.typed_json import read_typed
 from gateway.inbound.json_body import check_text, unread_names
 from gateway.inbound.media import document_part, image_part
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, is_known_block, read_tools, readable_texts

@@ -13,10 +13,10 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer, object_schema
 from gateway.domain.errors import BadRequest, unsupported_param
-from gateway.domain.json_text import read_optional
 from gateway.domain.prompt_size import DATED_TYPE
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
+from gateway.domain.typed_json import read_optional
 from gateway.inbound.json_body import unread_members
 
 _UNREADABLE = frozenset(

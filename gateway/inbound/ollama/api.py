@@ -19,13 +19,13 @@ from gateway.domain.answer import AnswerForm, SealKind
 from gateway.domain.channel import Channel
 from gateway.domain.conversation import Conversation, MediaPart, ResultPart, TextPart, ThoughtPart
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.json_text import read_optional, read_typed
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
+from gateway.domain.typed_json import read_optional, read_typed
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import read_chat
 from gateway.inbound.chat.conversation import ChatTool, call_part, finish_translation, read_tools

@@ -13,10 +13,10 @@ from gateway.domain import rawjson
 from gateway.domain.answer import PLAIN_SEAL, SealKind, parse_seal
 from gateway.domain.conversation import CallPart, MediaPart, ResultPart, TextPart, ThoughtPart, join_texts
 from gateway.domain.errors import BadRequest, unsupported_param
-from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
+from gateway.domain.typed_json import read_typed
 from gateway.inbound.chat.contents import call_arguments, read_content, read_result, result_parts
 from gateway.inbound.chat.conversation import ROLES
 from gateway.inbound.media import image_part

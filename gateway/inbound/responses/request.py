@@ -14,12 +14,13 @@ from gateway.domain.answer import AnswerForm
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import contains, read_typed
+from gateway.domain.json_text import contains
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MAX_TOKEN_COUNT, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import MESSAGE_TOKENS, bound_of
 from gateway.domain.rawjson import NULL, Fields, JsonObject
 from gateway.domain.sse import BOM
+from gateway.domain.typed_json import read_typed
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import check_model, check_range, missing_input
 from gateway.inbound.json_body import check_text, read_body, unread_members, unread_names

@@ -15,10 +15,11 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer, object_schema
 from gateway.domain.errors import BadRequest, unsupported_param
-from gateway.domain.json_text import contains, plain_escapes, read_typed
+from gateway.domain.json_text import contains, plain_escapes
 from gateway.domain.prompt_size import BOUND_TOOL, BOUND_TOOLS_TOKENS
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
+from gateway.domain.typed_json import read_typed
 from gateway.inbound.chat.conversation import MODES, read_mode
 
 MAX_NAMESPACE = 256
