@@ -290,8 +290,8 @@ class AnswerState:
         choices = self._choices.values()
         if any(choice.produced for choice in choices):
             return ""
-        if any(choice.tracker.nameless for choice in choices):
-            return "a tool call has no name"
+        if any(choice.tracker.nameless or meaning_of(choice.word) == "tool_calls" for choice in choices):
+            return "a tool call has no name, or did not come"  # as at vLLM and Copilot
         return "an event of the stream is not valid, and nothing else came" if self.invalid_events else ""
 
     @property

@@ -927,6 +927,13 @@ BLOCKS = [
 CALLS = [
     call_row("another id later", (0, "c1", "f", '{"a"'), (0, "c9", None, ":1}")),
     call_row("a call without a name", (0, "c1", "", ARGUMENTS), alike=True, calls=[], error="upstream_bad_response"),
+    chat_row(  # vLLM and Copilot
+        "the finish word of a call that did not come",
+        delta(tool_calls=[]),
+        whole={"role": "assistant", "content": None},
+        word="tool_calls",
+        error="upstream_bad_response",
+    ),
     call_row(
         "another id and the name in each piece", (0, "c1", "f", '{"a"'), (0, "c8", "f", ":"), (0, "c9", "f", "1}")
     ),

@@ -27,7 +27,7 @@ from gateway.inbound.rendering import RenderedStream, RenderingAdapter, WholeRen
 from gateway.upstream.adapter import WholeAnswer, WholeFacts
 from gateway.upstream.answer_errors import reports_error
 from gateway.upstream.answer_state import harmless_id
-from gateway.upstream.finish_words import REASONS, meaning_of
+from gateway.upstream.finish_words import meaning_of
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.completions import CompletionsDialect
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -219,7 +219,7 @@ class _RegularMessage(msgspec.Struct, gc=False):
 class _RegularChoice(msgspec.Struct, gc=False):
     index: int
     message: _RegularMessage
-    finish_reason: str
+    finish_reason: Literal["stop", "length", "content_filter"]
     native_finish_reason: str | None = None
     logprobs: msgspec.Raw = rawjson.NULL
 
@@ -251,6 +251,6 @@ def _is_regular(choice: _RegularChoice, position: int) -> bool:
     message = choice.message
     has_reasoning_twice = message.reasoning_content is not None and message.reasoning is not msgspec.UNSET
     has_only_details = message.reasoning_details is not msgspec.UNSET and not message.reasoning
-    if choice.index != position or choice.finish_reason not in REASONS or has_reasoning_twice or has_only_details:
+    if choice.index != position or has_reasoning_twice or has_only_details:
         return False
     return meaning_of(choice.native_finish_reason or "") != "broken"
