@@ -56,7 +56,7 @@ STRICT_SCHEMAS = FORMAT + "=strict schema"
 """Stands for a relay that passes schemas to Claude as they come, and makes ``{}`` of JSON without one."""
 _RULES = {"json_schema": NO_SCHEMAS, "json_object": NO_JSON}
 """The rule that stands for a server without a type of formats."""
-_FORMAT_WORDS = r"(?:response[_ ]?format|json[_ ]schema|json mode|structured outputs?)\b"
+_FORMAT_WORDS = r"(?:response[_ ]?format|response mime type|json[_ ]schema|json mode|structured outputs?)\b"
 _IS_REFUSED = (
     r"(?:unavailable|not (?:currently |yet )?(?:supported|available|allowed|permitted)|unsupported|must be"
     r"|incompatible|cannot be (?:combined|used))"

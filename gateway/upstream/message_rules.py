@@ -265,7 +265,7 @@ RULES: Mapping[str, MessageRule] = {
         _for_each_part(_image_as_text),
         r"unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
         r"|image inputs? (?:is|are) not (?:supported|enabled)|not a multimodal model|at most 0 image"
-        r"|not support vision|content type:? .?image_url\b(?!.*\bexpected\b)"
+        r"|not support vision|unexpected item type in content|content type:? .?image_url\b(?!.*\bexpected\b)"
         r"|no endpoints found that support image input|image_url is only supported by|allowed values: \['text'\]"
         r"|does not support (?:images|image (?:inputs?|content))(?=[.,;:'\")]| \(|\s*\Z)",
         sign=b"image",
@@ -309,7 +309,7 @@ RULES: Mapping[str, MessageRule] = {
     REASONING_BACK: MessageRule(
         _for_each_message(_with_reasoning),
         r"(?:reasoning_content|content\[\]\.thinking)\W{1,3}"
-        r"(?:in the thinking mode must be passed back|is missing)",
+        r"(?:in the thinking mode must be passed back|is missing)|\bmissing \W?reasoning_content",
     ),
     SYSTEM_FIRST: MessageRule(
         with_system_first,
@@ -344,7 +344,7 @@ RULES: Mapping[str, MessageRule] = {
         r"content['\"`]?(?: field)?\s*:?\s*(?:value )?(?:must|should) be a string"
         r"|\bcontent(?:\.str)?: input should be a valid string|invalid type: sequence, expected a string"
         r"|expected a string,? (?:but )?(?:got|received) (?:an? )?(?:list|array)"
-        r"|can only concatenate str|content is not a string|content field's type should be `str`",
+        r"|can only concatenate str|content is not a string|content field's type\b|unexpected item type in content",
     ),
 }
 """The rules by name, in the order they are applied."""

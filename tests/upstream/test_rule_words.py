@@ -101,7 +101,13 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "failed to parse function call arguments: Value looks like object, but can't find closing '}' symbol",
     ],
     ("messages[].thought_signature",): ["Function call is missing a thought_signature in functionCall parts."],
-    ("reasoning_content=back",): ["The `content[].thinking` in the thinking mode must be passed back to the API."],
+    ("reasoning_content=back",): [
+        "The `content[].thinking` in the thinking mode must be passed back to the API.",
+        "Missing `reasoning_content` field in the assistant message at message index 2.",  # DeepSeek, older
+    ],
+    ("messages[].image", "messages[].content=text"): [
+        "The provided messages input is invalid. The error info is [Unexpected item type in content.]"  # Qwen
+    ],
     ("messages[].image=base64",): ["图片输入格式/解析错误"],
     ("messages[].content=text",): [
         "messages[0].content must be a string",
@@ -171,6 +177,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "body.response_format: Extra inputs are not permitted",
         "json mode cannot be combined with tool/function calling",
         '"tools" is incompatible with "response_format"',
+        "Function calling with a response mime type: 'application/json' is unsupported",  # Gemini's compatible API
         "The provided JSON schema contains features not supported by xgrammar.",  # vLLM
     ],
     (f"{FORMAT}=strict schema",): [
