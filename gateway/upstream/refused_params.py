@@ -116,6 +116,7 @@ _NESTED = {
     "content": frozenset({"type", "text", "image_url", "input_audio", "file"}),
     "tool_calls": frozenset({"id", "type", "function"}),
     "tools": frozenset({"type", "function", "name", "parameters", "description"}),
+    "system": frozenset({"type", "text"}),
 }
 """The fields that hold the content itself and so must stay, by the list that their objects are in."""
 
@@ -212,7 +213,7 @@ def _nested_name(path: str) -> str:
     root, *inner = _parts(path) or [""]
     if "cache_control" in inner[:-1]:
         return inner[-1]
-    holders = {"tools": ["tools"], "messages": inner[:-1]}.get(root, [])
+    holders = {"tools": ["tools"], "system": ["system"], "messages": inner[:-1]}.get(root, [])
     holder = next((part for part in holders if part in _NESTED), "")
     is_schema = holder == "tools" and inner[:-1] not in ([], ["function"])
     if not holder or not inner or is_schema or inner[-1] in _NESTED[holder]:

@@ -192,6 +192,8 @@ def test_the_param_of_a_refusal(error: Any, names: tuple[str, ...]) -> None:
         ("messages.0.user.content.list[union].0.text", ""),
         ("tools.0.function.strict", "tools[].strict"),
         ("tools.3.cache_control", "tools[].cache_control"),
+        ("system.1.cache_control", "system[].cache_control"),
+        ("system.1.text", ""),
         ("tools.0.function.parameters.additionalProperties", ""),
         ("tools.0", ""),
         ("messages.1.name", ""),
@@ -201,7 +203,8 @@ def test_the_param_of_a_refusal(error: Any, names: tuple[str, ...]) -> None:
 )
 def test_a_path_into_contents_calls_and_tools_is_a_name(path: str, name: str) -> None:
     names = _names({"message": "no", "code": "unknown_parameter", "param": path})
-    assert [each for each in names if each.count("[]") == 2 or each.startswith("tools[]")] == ([name] if name else [])
+    found = [each for each in names if each.count("[]") == 2 or each.startswith(("tools[]", "system[]"))]
+    assert found == ([name] if name else [])
 
 
 def test_a_list_of_details_names_all() -> None:

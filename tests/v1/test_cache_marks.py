@@ -30,8 +30,10 @@ def marks(body: Doc) -> int:
 
 
 async def refuse_marks(exchange: Exchange) -> None:
-    """A relay that rejects marks."""
-    error = {"type": "invalid_request_error", "message": "system.0.cache_control: Extra inputs are not permitted"}
+    """A relay that rejects marks, and names the first one."""
+    in_system = marks({"system": exchange.json.get("system")})
+    place = "system.0" if in_system else "messages.0.content.0.text"
+    error = {"type": "invalid_request_error", "message": f"{place}.cache_control: Extra inputs are not permitted"}
     refusal = reply({"type": "error", "error": error}, status=400)
     await (refusal if marks(exchange.json) else speak_messages())(exchange)
 
@@ -47,6 +49,17 @@ async def test_a_relay_that_refuses_marks_answers_all_the_same_and_is_shown_so(
     assert [answer.status for answer in answers] == [200, 200]
     assert [bool(marks(one.json)) for one in provider.exchanges] == [True, False, False]
     assert channel_view(gateway.engine, channel, {"channel": {}}).refused_params == ("cache_control",)
+
+
+async def test_marks_of_a_client_of_the_same_api_go_as_they_are_refused(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", refuse_marks)
+    part = {"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}
+    body = {"model": "m", "max_tokens": 9, "system": [part], "messages": [{"role": "user", "content": [part]}]}
+    answers = [await post(gateway, body, path="/v1/messages") for _ in range(2)]
+    named = "system[].cache_control,messages[].content[].cache_control"
+    assert [(each.status, each.head.get("x-gateway-dropped-params")) for each in answers] == [(200, named)] * 2
+    assert [marks(one.json) for one in provider.exchanges] == [2, 1, 0, 0]
 
 
 async def test_marks_of_the_client_go_with_the_others_and_are_named(gateway: Gateway, provider: Provider) -> None:

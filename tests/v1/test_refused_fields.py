@@ -56,6 +56,11 @@ def refusing(gateway: Gateway, provider: Provider, *messages: str, **fields: Any
             "tools.input_examples",
         ),
         (f"tools.0.custom.strict: {UNKNOWN}", {"tools": [{**TOOL, "strict": True}]}, "tools.strict"),
+        (  # OpenRouter
+            f"tools.0.cache_control: {UNKNOWN}",
+            {"tools": [{**TOOL, "cache_control": {"type": "ephemeral"}}]},
+            "tools[].cache_control",
+        ),
         ("Too many strict tools (21).", {"tools": [{**TOOL, "strict": True}]}, "tools.strict"),
         (
             f"system.0.cache_control.ephemeral.scope: {UNKNOWN}",

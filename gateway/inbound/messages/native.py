@@ -135,9 +135,7 @@ def native_request(
 _MARKED = ("system", "tools", "messages.content")
 _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     EFFORT: ("output_config.effort",),
-    "eager_input_streaming": ("tools.eager_input_streaming",),
-    "input_examples": ("tools.input_examples",),
-    "strict": ("tools.strict",),
+    **{name: (f"tools.{name}",) for name in ("eager_input_streaming", "input_examples", "strict")},
     REASONING_BACK: (THOUGHTS,),
     SYSTEM_FIRST: (NO_SYSTEM_TURNS,),
     **dict.fromkeys(FORMATS_REFUSED, ()),  # this API has other formats, which the upstream's own words may name
@@ -167,7 +165,8 @@ def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tup
 
 def _is_own(name: str) -> bool:
     """Returns whether this is the name of a beta, of a rule that may hold for this API, or of a field that may go."""
-    return name.startswith(BETA) or is_rule(name) or (name.isidentifier() and name not in _NEEDED)
+    is_optional = name.endswith("[].cache_control") or (name.isidentifier() and name not in _NEEDED)
+    return name.startswith(BETA) or is_rule(name) or is_optional
 
 
 def _with_betas(headers: Mapping[str, str], betas: Iterable[str]) -> dict[str, str]:
