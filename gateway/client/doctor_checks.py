@@ -36,7 +36,7 @@ _PROGRAMS = {
 
 
 async def check_everything(client: ControlClient, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Step]:
-    """Yields the Steps of each channel, then of the machine; if the server cannot be reached, one skipped Step."""
+    """Yields a step for each channel, then those of the machine; only a skipped one if the server cannot be reached."""
     try:
         status, channels = await client.status(), await client.channels()
     except GatewayError as error:
@@ -116,8 +116,8 @@ def _address_step(call: CallView, base: str) -> Step | None:
             return None
     else:
         reason, _, fix = call.error.partition("; use " if call.code == "wrong_host" else "; permit it with ")
-    text, fix = f"{_PROGRAMS.get(call.app, call.app)} requested {call.request}, {reason}", plain(fix, 500)
-    fix = fix or f"check the program's base URL: {base}"
+    text = f"{_PROGRAMS.get(call.app, call.app)} requested {call.request}, {reason}"
+    fix = plain(fix, 500) or f"check the program's base URL: {base}"
     return Step(name="the addresses", result="warning", text=text, fix=fix, code=call.code, status=call.status)
 
 

@@ -19,6 +19,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import pause_text
 from gateway.domain.patterns import near_names
+from gateway.domain.registry import Registry
 from gateway.domain.text import plain
 from gateway.domain.upstream_views import ModelDetail, ModelRoute
 from gateway.domain.views import ModelView
@@ -39,10 +40,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
     in_groups = {group: catalog.group_models(group).get(name) for group in sorted(registry.groups)}
     entries = {group: entry for group, entry in in_groups.items() if entry is not None}
     if not entries and not offers and name not in registry.prices:
-        known = {model.name for channel in registry.channels.values() for model in channel.models}
-        near = ", ".join(f"'{plain(other)}'" for other in near_names(name, tuple(known)))
-        hint = f"did you mean {near}?" if near else "'tollkeeper model list' lists the models"
-        raise NotFound(f"no model '{plain(name)}'; {hint}", param="model")
+        raise _unknown_model(registry, name)
     (view,) = model_views(engine, await tallies(engine), only=name)
     routes = [route for group, entry in entries.items() for route in _routes_in_order(engine, group, entry)]
     listed = {route.channel for route in routes}
@@ -59,6 +57,13 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
         routes=routes,
         refuses_unpriced=registry.settings.refuse_unpriced,
     )
+
+
+def _unknown_model(registry: Registry, name: str) -> NotFound:
+    known = {model.name for channel in registry.channels.values() for model in channel.models}
+    near = ", ".join(f"'{plain(other)}'" for other in near_names(name, tuple(known)))
+    hint = f"did you mean {near}?" if near else "'tollkeeper model list' lists the models"
+    return NotFound(f"no model '{plain(name)}'; {hint}", param="model")
 
 
 def _routes_in_order(engine: Engine, group: str, entry: ModelEntry) -> Iterator[ModelRoute]:

@@ -47,21 +47,21 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     Raises NotFound if the channel does not serve the model.
     """
     served = _served_model(channel, model)
-    started = began = engine.clock.mono()
+    probe_began = step_began = engine.clock.mono()
     keys = zip(channel.all_keys or ("",), channel.state_ids, strict=True)
-    listings = [await _list_models(engine, channel.with_only_key(key), state_id, started) for key, state_id in keys]
+    listings = [await _list_models(engine, channel.with_only_key(key), state_id, probe_began) for key, state_id in keys]
     ok = any(listing.ok for listing in listings)
     text = _listings_text(listings)
     if served is not None:
-        began = engine.clock.mono()
+        step_began = engine.clock.mono()
         tested = min(listings, key=lambda listing: (not listing.ok, listing.is_refused))
         ok, call_text = await _call(engine, tested.channel, served)
-        if ok and channel.keys and started >= engine.health.renewed[channel.id]:
+        if ok and channel.keys and probe_began >= engine.health.renewed[channel.id]:
             engine.health.clear(tested.state_id)  # this also ends the pause of a key that lacked credit
         text = _both_texts(call_text, text, ok=ok)
     elif ok and any(engine.health.state_of(id).kind is FailureKind.QUOTA for id in channel.state_ids):
         text += "; it stays paused: only a call to a model shows whether it has credit again"
-    ms = Millis(round((engine.clock.mono() - began) * 1000))
+    ms = Millis(round((engine.clock.mono() - step_began) * 1000))
     failed_keys = sum(listing.is_refused for listing in listings) if channel.keys else 0
     return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, 300), failed_keys=failed_keys)
 
@@ -102,7 +102,7 @@ class _Listing(msgspec.Struct, frozen=True):
 async def _list_models(engine: Engine, channel: Channel, state_id: ChannelId, began: float) -> _Listing:
     """Fetch the list, and note in the key's health state whether the key works, unless the channel was edited since.
 
-    If the channel has only one key, the state is the channel's, and ``test_channel`` notes that the key works.
+    The state of an only key is the channel's. Then ``channels.test_channel`` notes that it works.
     """
     try:
         models = await engine.upstreams.fetch_models(channel)
@@ -199,8 +199,8 @@ async def _checkup_step(engine: Engine, channel: Channel) -> Step:
         if state.name == "attention":
             return _rejected_step(channel, number, listed, state.reason)
     count = len(channel.all_keys)
-    accepted = "" if not count else "its key is accepted; " if count == 1 else f"its {count} keys are accepted; "
-    return Step(name=f"channel {name}", result="ok", text=f"{accepted}{listed}")
+    keys = "its key is" if count == 1 else f"its {count} keys are"
+    return Step(name=f"channel {name}", result="ok", text=f"{keys} accepted; {listed}" if count else listed)
 
 
 def _rejected_step(channel: Channel, number: int, listed: str, reason: str) -> Step:

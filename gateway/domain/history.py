@@ -78,9 +78,9 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             return f"command: {self.command}" if self.command else "command line"
         if self.via in ("api", "gateway"):
             return "control API" if self.via == "api" else "gateway"
-        return (
-            "this console" if reader is not None and not self.differs_from(reader) else f"console {self.place}".rstrip()
-        )
+        if reader is not None and not self.differs_from(reader):
+            return "this console"
+        return f"console {self.place}".rstrip()
 
 
 def source_of(header: str) -> ChangeSource:

@@ -62,7 +62,7 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     change: str = ""
     """The command line that changes it, or another way to do so."""
     command: str = ""
-    """The command line that sets its current value; empty: none can."""
+    """The command line that sets its current value; empty if it has none."""
     changed: bool = False
     """Whether it differs from its default."""
     wrong: bool = False
@@ -165,28 +165,28 @@ def console_rows(app: Any) -> Iterator[SettingRow]:
 
 def server_rows(session: ConsoleSession) -> Iterator[SettingRow]:
     """Yields the options that the server was started with."""
-    status = session.board.status
-    rows = [
-        ("home", "Data folder", str(session.config.home), "Everything is stored here.", "--home or TOLLKEEPER_HOME"),
-        (
-            "address",
-            "Address",
-            status.address if status else "",
-            "Where clients reach the gateway.",
-            "tollkeeper serve --host HOST --port PORT, or TOLLKEEPER_HOST and TOLLKEEPER_PORT",
-        ),
-        (
-            "drain_s",
-            "Stop waits",
-            f"{status.drain_s:g} s" if status else "",
-            "How long a stopping server waits for running calls.",
-            "tollkeeper serve --drain SECONDS, or TOLLKEEPER_DRAIN_S",
-        ),
-    ]
-    for name, label, value, meaning, change in rows:
-        yield SettingRow(
-            name=name, section="Server", label=label, value=value, meaning=meaning, applies=RESTART, change=change
-        )
+    status, row = session.board.status, partial(SettingRow, section="Server", applies=RESTART)
+    yield row(
+        name="home",
+        label="Data folder",
+        value=str(session.config.home),
+        meaning="Everything is stored here.",
+        change="--home or TOLLKEEPER_HOME",
+    )
+    yield row(
+        name="address",
+        label="Address",
+        value=status.address if status else "",
+        meaning="Where clients reach the gateway.",
+        change="tollkeeper serve --host HOST --port PORT, or TOLLKEEPER_HOST and TOLLKEEPER_PORT",
+    )
+    yield row(
+        name="drain_s",
+        label="Stop waits",
+        value=f"{status.drain_s:g} s" if status else "",
+        meaning="How long a stopping server waits for running calls.",
+        change="tollkeeper serve --drain SECONDS, or TOLLKEEPER_DRAIN_S",
+    )
 
 
 def all_rows(app: Any, settings: Settings | None) -> list[SettingRow]:
@@ -350,4 +350,6 @@ class SettingsPage(ListPage[SettingRow]):
 
 
 def _value_tone(row: SettingRow) -> str:
-    return "bad" if row.wrong else "live" if row.changed else ""
+    if row.wrong:
+        return "bad"
+    return "live" if row.changed else ""

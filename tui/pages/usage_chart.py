@@ -5,7 +5,7 @@ without calls has a dot on the axis, and before the first counted call the axis 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from textual.content import Content
 
@@ -32,7 +32,9 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
         highest = max(map(sum, columns), default=0.0) or plan.measure.unit
         ticks = charts.ticks(highest, height, whole=plan.measure.integers)
         rows = list(_bar_rows(plan, bars, columns, ticks))
-    return [*with_value_axis(plan.measure, rows, ticks), *_time_axis(plan, bars, chosen)]
+    labels = dict(_time_labels(bars))
+    time_axis = [_axis_line(plan, bars, chosen, labels), _axis_labels(bars, labels)]
+    return [*with_value_axis(plan.measure, rows, ticks), *time_axis]
 
 
 def _columns(plan: ChartPlan, bars: Bars) -> list[list[float]]:
@@ -136,8 +138,11 @@ def tick_text(measure: Measure, ticks: charts.Ticks, number: int) -> str:
         return measure.text(amount)
     if ticks.top < 1000:
         return f"{amount:.0f}ms"
-    decimals = 0 if ticks.step >= 1000 else 1 if ticks.step >= 100 else 2
-    return f"{amount / 1000:.{decimals}f}s" if ticks.step < 60_000 else f"{amount / 60_000:.0f}m"
+    if ticks.step >= 60_000:
+        return f"{amount / 60_000:.0f}m"
+    if ticks.step >= 1000:
+        return f"{amount / 1000:.0f}s"
+    return f"{amount / 1000:.{1 if ticks.step >= 100 else 2}f}s"
 
 
 def _cost_text(nanos: float, step: float) -> str:
@@ -149,9 +154,8 @@ def _cost_text(nanos: float, step: float) -> str:
     return text if len(text) <= AXIS else f"${nanos / 10**9:g}"
 
 
-def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None) -> Iterator[Content]:
-    """Yields the time axis with its marks, and below it the dates or hours. ``chosen``: the selected bar."""
-    labels = dict(_time_labels(bars))
+def _axis_line(plan: ChartPlan, bars: Bars, chosen: int | None, labels: Mapping[int, str]) -> Content:
+    """Returns the time axis, with a mark at each bar that has a label. ``chosen``: the selected bar."""
     parts: list[Part] = [(f"{cell('0', AXIS, right=True)} {glyphs.AXIS[2]}", "dim")]
     for number, span in enumerate(bars.spans):
         line = glyphs.AXIS[3] if is_known(plan, bars, number) else glyphs.UNKNOWN
@@ -160,7 +164,11 @@ def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None) -> Iterator[Cont
             continue
         text = (glyphs.TICK if number in labels else line) + line * (span.whole - 1)
         parts.append((text, "dim"))
-    yield content(*parts)
+    return content(*parts)
+
+
+def _axis_labels(bars: Bars, labels: Mapping[int, str]) -> Content:
+    """Returns the dates or hours below the axis, without those that have no space."""
     indent, width = AXIS + EDGE, sum(span.whole for span in bars.spans)
     text = " " * indent
     for number, label in labels.items():
@@ -168,7 +176,7 @@ def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None) -> Iterator[Cont
         column = min(column, indent + width - len(label))  # the last label may be left of its mark
         if column >= len(text):
             text = text.ljust(column) + label + " "
-    yield content((text.rstrip(), "dim"))
+    return content((text.rstrip(), "dim"))
 
 
 def _time_labels(bars: Bars) -> Iterator[tuple[int, str]]:

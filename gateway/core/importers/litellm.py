@@ -45,8 +45,9 @@ PROVIDERS = {
 file has that; None if it has only an API of its own."""
 
 _ROUTES = re.compile(r"^(responses|o_series|gpt5_series)/")
+"""Matches what LiteLLM removes from the names of OpenAI's and Azure's models."""
 _COLLECTIONS = {"fireworks_ai": "accounts/fireworks/models/", "openrouter": "openrouter/"}
-"""What LiteLLM removes from names of OpenAI's and Azure's models, and what it adds to names without a collection."""
+"""What LiteLLM puts before names without a slash, by the provider."""
 _OPENAI = ("gpt-", "o1", "o3", "o4", "chatgpt", "text-embedding")
 _FAMILIES = (*((start, "openai") for start in _OPENAI), ("claude", "anthropic"), ("gemini", "gemini"))
 """Providers by how a model's name begins, for names without a provider."""
@@ -133,6 +134,8 @@ class _SharedChannels:
 
 
 class _DeploymentImport:
+    """Converts one deployment of ``model_list``. Its references to variables are replaced by their values."""
+
     def __init__(
         self, config: ImportedConfig, entry: Mapping[str, Any], environ: Mapping[str, Any], place: str
     ) -> None:
@@ -240,7 +243,7 @@ def _provider_and_model(params: Mapping[str, Any]) -> tuple[str, str]:
     model = str(params.get("model", "")).strip()
     first, slash, model_part = model.partition("/")
     if named := str(params.get("custom_llm_provider") or ""):
-        provider, upstream = named, model_part if slash and first == named else model
+        provider, upstream = named, model.removeprefix(f"{named}/")
     elif slash and (first in PROVIDERS or not params.get("api_base")):
         provider, upstream = first, model_part
     elif "vertex_project" in params:
@@ -275,7 +278,9 @@ def _key(value: object, variable: str) -> str:
 
 def _as_list(value: object) -> list[Any]:
     """Returns a list: empty for None, and of one item for another value that is not a list."""
-    return value if isinstance(value, list) else [] if value is None else [value]
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def _add_routing(config: ImportedConfig, settings: Mapping[str, Any], router: Mapping[str, Any]) -> None:

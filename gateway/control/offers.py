@@ -1,4 +1,4 @@
-"""Offers: channels to add with one key press, for model servers on this machine and keys in the environment.
+"""Offers: channels to add with one key press, for model servers on this machine and keys in the environment; presets.
 
 Only this machine is contacted. A key is offered by the name of its variable; its value is never shown.
 """
@@ -21,7 +21,7 @@ from gateway.domain.views import Offer
 from gateway.upstream import vendors
 from gateway.upstream.vendors import PRESETS, Vendor
 
-LOCAL = tuple(PRESETS[name] for name in vendors.LOCAL)
+LOCAL_SERVERS = tuple(PRESETS[name] for name in vendors.LOCAL)
 """The presets of local model servers."""
 
 ANSWER_S = 2.0
@@ -33,7 +33,7 @@ async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
     query(request.query, {})
     used = {channel.base_url for channel in edits.registry.channels.values()}
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_local_offer(edits.engine, vendor)) for vendor in LOCAL]
+        tasks = [group.create_task(_local_offer(edits.engine, vendor)) for vendor in LOCAL_SERVERS]
     local_offers = [offer for task in tasks if (offer := task.result()) is not None]
     return [
         offer

@@ -1,8 +1,8 @@
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.control import discovery
-from gateway.control.discovery import LOCAL, key_offers
+from gateway.control import offers
+from gateway.control.offers import LOCAL_SERVERS, key_offers
 from gateway.domain.urls import checked_base_url
 from gateway.upstream.vendors import PRESETS, Vendor
 from tests.fakes.gateway import Gateway
@@ -18,7 +18,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """No keys in the environment, and no servers on this machine but the tests' own."""
     for variable in VARIABLES:
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(discovery, "LOCAL", ())
+    monkeypatch.setattr(offers, "LOCAL_SERVERS", ())
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def found(gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch)
     provider.on("/v1/models", LIST)
     gateway.channel("http://127.0.0.1:9/v1")
     monkeypatch.setattr(
-        discovery,
-        "LOCAL",
+        offers,
+        "LOCAL_SERVERS",
         (Vendor(name="ollama", base_url=provider.base_url), Vendor(name="jan", base_url="http://127.0.0.1:9/v1")),
     )
     return provider.base_url
@@ -56,7 +56,7 @@ async def test_an_offer_taken_is_not_made_again(owner: ControlClient, found: str
 async def test_other_programs_on_a_usual_port_are_not_offered(
     owner: ControlClient, provider: Provider, found: str, script: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discovery, "ANSWER_S", 0.1)
+    monkeypatch.setattr(offers, "ANSWER_S", 0.1)
     provider.on("/v1/models", script)  # type: ignore[arg-type]
     assert await owner.offers() == []
 
@@ -76,7 +76,7 @@ def test_a_token_of_our_own_is_not_the_vendor_s() -> None:
 
 
 def test_offers_are_acceptable() -> None:
-    assert all(checked_base_url(vendor.base_url) == vendor.base_url for vendor in LOCAL)
+    assert all(checked_base_url(vendor.base_url) == vendor.base_url for vendor in LOCAL_SERVERS)
     offered = key_offers(dict.fromkeys(VARIABLES, "secret"))
     assert [offer.name for offer in offered] == [*VARIABLES.values()]
     assert all(checked_base_url(offer.base_url) == offer.base_url for offer in offered)
