@@ -124,6 +124,8 @@ class Counters:
         """``backlog`` returns the records that are not in the log; while ``lock`` is held, no record moves there."""
         self._calls, self.backlog, self.lock = calls, backlog, lock
         self._spent: dict[Scope, dict[Span, Amounts]] = {}
+        self._rows: dict[tuple[Dimension, Span], dict[str, Counts]] = {}
+        """The sums of all values, for the other scopes of a span, until the next call ends."""
         self.total: Amounts | None = None
         """The sum of all calls ever made, once ``grand_total`` has counted them."""
 
@@ -152,6 +154,7 @@ class Counters:
 
     def add(self, record: Record, sign: int = 1) -> None:
         """Count a call that has just ended and is in the log or the backlog. A ``sign`` of -1 takes it back."""
+        self._rows.clear()
         nanos, tokens = sign * record.cost, sign * (record.input + record.output)
         calls = sign * (record.outcome != Outcome.REFUSED)
         if self.total is not None:
@@ -175,13 +178,15 @@ class Counters:
     def _count(self, scope: Scope, span: Span) -> Amounts:
         """Returns the sum of the log and the backlog. The caller holds the lock."""
         kind, value = scope
-        rows = sums.by_value(self._calls.log.segments, DIMENSION[kind], span)
+        by = DIMENSION[kind]
+        rows = self._rows.get((by, span))
+        if rows is None:
+            rows = self._rows[by, span] = sums.by_value(self._calls.log.segments, by, span)
+            for record in self.backlog():
+                if span.since <= record.ts < span.until:
+                    rows.setdefault(sums.value_of(record, by), Counts()).add(record)
         counts = total(rows.values()) if scope == ACCOUNT else rows.get(value, Counts())
-        amounts = Amounts(Nanos(counts.cost), counts.input + counts.output, counts.admitted)
-        for record in self.backlog():
-            if span.since <= record.ts < span.until and scope in scopes(record):
-                amounts = amounts.plus(record.cost, record.input + record.output, record.outcome != Outcome.REFUSED)
-        return amounts
+        return Amounts(Nanos(counts.cost), counts.input + counts.output, counts.admitted)
 
 
 class Books:

@@ -1,16 +1,22 @@
 """Counters say at any time what adding up all records would."""
 
 import tempfile
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT, Outcome, Record, Scope
 from gateway.domain.units import HOUR_MS, Millis, Nanos
+from gateway.store import sums
 from gateway.store.books import SPANS, Counters, scopes
 from gateway.store.calls import CallLog
+from gateway.store.rollup import Counts, Dimension
+from gateway.store.segment import Segment
+from gateway.store.sums import Span, by_value
 from tests.store.samples import T0, busy, log_of, record, seal, token
 
 SCOPES: list[Scope] = [ACCOUNT, ("token", "tok_1"), ("group", "vip"), ("channel", "ch_0"), ("token", "none")]
@@ -70,6 +76,26 @@ def test_old_moments_are_forgotten_and_found_again(tmp_path: Path) -> None:
         counters.spent(ACCOUNT, Millis(since))
     assert len(counters.cached_totals()) == SPANS + 1  # and what was ever spent
     assert counters.spent(ACCOUNT, Millis(T0)).calls == 20
+
+
+def test_many_scopes_read_the_log_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two thousand tokens with budgets must not make a start and each console wait for two thousand sums."""
+    reads: list[Span] = []
+
+    def counted(segments: Iterable[Segment], by: Dimension, span: Span) -> dict[str, Counts]:
+        reads.append(span)
+        return by_value(segments, by, span)
+
+    monkeypatch.setattr(sums, "by_value", counted)
+    calls = log_of(tmp_path, 10)
+    counters = counters_of(calls, record(11))
+    for i in range(50):
+        counters.spent(("token", token(i)), Millis(T0))
+    assert len(reads) == 1
+    calls.log.append([record(12)])
+    counters.add(record(12))
+    assert [counters.spent(("token", f"new_{i}"), Millis(T0)).calls for i in range(5)] == [0] * 5
+    assert len(reads) == 2
 
 
 def test_the_last_use_of_a_token(tmp_path: Path) -> None:
