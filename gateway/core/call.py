@@ -42,15 +42,15 @@ class Client(Protocol):
 
     gone: bool
     begun: bool
-    """Whether the response head was sent, so that the status can no longer change."""
+    """Whether the response head is set, so that the status can no longer change."""
     on_gone: Callable[[], None] | None
 
     @property
     def may_wait(self) -> bool:
         """Whether a whole answer may be sent in the loop's next turn, together with others."""
 
-    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
-        """Send the head of a streamed answer, once; with ``more``, with the first write. Raises ConnectionError."""
+    def begin(self, headers: dict[str, str]) -> None:
+        """Set the head of a streamed answer, once. It is sent with the first write, even one of no bytes."""
 
     def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
         """Send the whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""
@@ -314,7 +314,7 @@ class Call:
         client, delivery = self.context.client, self.delivery
         delivery.writing, delivery.last_write = True, now
         if not client.begun:
-            await client.begin(self.answer_headers(), more=True)
+            client.begin(self.answer_headers())
         await client.write(data, last=last)
         delivery.writing = False
 

@@ -127,8 +127,7 @@ class LiveCalls:
         try:
             if not call.context.client.begun:
                 call.delivery.facts_due = True
-                await call.context.client.begin({})
-            if comment := call.context.origin.api.keep_alive_for(call.attempt.stream):
-                await call.context.client.write(comment)
+                call.context.client.begin({})
+            await call.context.client.write(call.context.origin.api.keep_alive_for(call.attempt.stream))
         except ConnectionError:
             call.end(Outcome.CLIENT_CLOSED)

@@ -216,7 +216,7 @@ class Pipeline:
         if not context.client.begun:
             if not _reads_error_in_stream(context, result.error):
                 raise call.take_error()
-            await context.client.begin(call.answer_headers())
+            context.client.begin(call.answer_headers())
         await context.client.fail(result.error, call.late_facts(), call.attempt.stream)
 
     async def _answer_and_settle(self, call: Call, admission: Admission) -> None:

@@ -77,16 +77,12 @@ class HttpClient(RequestClient):
         """Returns whether the answer may be sent with others: not if the call runs alone, or its connection closes."""
         return len(self._running_calls) > 1 and self._request.keep_alive
 
-    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
-        if self.begun:
-            return
+    def begin(self, headers: dict[str, str]) -> None:
         self.begun = True
         headers = {**self._headers(headers), "Content-Type": self._api.stream_type, **STREAM_HEADERS}
-        response = self.response = StreamedResponse(headers, self._request)
+        self.response = StreamedResponse(headers, self._request)
         if isinstance(connection := self._request.protocol, Connection):
             connection.comment = self._api.keep_alive
-        if not more:
-            response.write(b"")
 
     async def write(self, data: Buffer, *, last: bool = False) -> None:
         """See ``Client``. The last bytes and the end of the response go out in one write."""

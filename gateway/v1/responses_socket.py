@@ -96,7 +96,7 @@ class SocketClient(RequestClient):
         self._socket = socket
         self._events = events
 
-    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
+    def begin(self, headers: dict[str, str]) -> None:
         """See ``Client``. A WebSocket has no head to send."""
         self.begun = True
 

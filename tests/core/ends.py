@@ -169,10 +169,10 @@ class FakeClient:
         """Cleared: writes wait."""
         self.reading.set()
 
-    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
+    def begin(self, headers: dict[str, str]) -> None:
+        assert not self.begun
         self.begun = True
         self.heads.append(headers)
-        await self._pass()
 
     def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
         body = b"".join(parts)

@@ -78,7 +78,7 @@ def cut(rig: Rig) -> dict[str, Any]:
         (stream, 9, Outcome.DONE),
         (second_channel, 11, Outcome.DONE),
         (durable, 10, Outcome.DONE),
-        (cut, 5, Outcome.UPSTREAM_CUT),
+        (cut, 4, Outcome.UPSTREAM_CUT),
     ],
 )
 @pytest.mark.parametrize("how", [asyncio.CancelledError, Torn, ConnectionResetError, RuntimeError])
