@@ -36,7 +36,9 @@ _WINDOWS_FLAGS = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(su
 """A process group without a window: children of a detached process would open consoles."""
 
 POLL_S = 0.03
+"""The time between two looks at a server that starts or stops, in seconds."""
 ASK_S = 3.0
+"""How long to wait for the instance id of a server, in seconds."""
 
 
 class Child(subprocess.Popen[bytes]):
@@ -168,9 +170,9 @@ async def ensure(config: Config) -> Endpoint:
 
 
 async def start(config: Config) -> Endpoint:
-    """Start a server in the background, after waiting for a command that uses the home. If another process starts one
-    at the same time, returns that server; ours finds the home in use, and ends.
+    """Start a server in the background, once no command uses the home. Returns the server that answers.
 
+    That is another one if a second process starts one at the same time: ours finds the home in use, and ends.
     Raises Unavailable with the end of the log if the server ends at once, or does not answer within ``START_S``.
     """
     deadline = asyncio.get_running_loop().time() + BUSY_S

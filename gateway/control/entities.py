@@ -34,6 +34,16 @@ _PLANNERS: Mapping[str, Callable[[ConfigEdits, EntityEdit], Awaitable[tuple[str,
 """Functions that return an entity's name and the changes that an edit makes, first the entity's own."""
 
 
+class _EditPlan(msgspec.Struct):
+    """What several edits come to."""
+
+    names: list[str] = []
+    """The names of the entities."""
+    changes: dict[tuple[str, str], Change] = {}
+    """The changes by table and key, first the first entity's own."""
+    channels_with_new_keys: list[ChannelId] = []
+
+
 class BatchBody(msgspec.Struct, frozen=True, kw_only=True):
     """The body of a batch. Either all of its edits are made, or none."""
 
@@ -98,29 +108,27 @@ async def _commit(
     Raises Conflict ``changed_meanwhile`` if the configuration changes while they are planned.
     """
     before = edits.registry
-    names, planned, channels_with_new_keys = await _plan(edits, kind, entity_edits)
-    changes = [*planned.values()]
+    plan = await _plan(edits, kind, entity_edits)
+    changes = [*plan.changes.values()]
     if _is_outdated(changes, kind, before, edits.registry):
         raise edit_conflict()
     refs = {edit.channel for edit in entity_edits}
     place = f" at channel '{edits.engine.catalog.channel(*refs).name}'" if len(refs) == 1 and any(refs) else ""
-    done, undone = _sentences(kind, entity_edits, names, place)
+    done, undone = _sentences(kind, entity_edits, plan.names, place)
     with_prices = channels.price_text(changes, before) if kind == "channels" else ""
     note = tokens.closed_port_note(changes, before.settings)
     if kind == "tokens":
         edits.accepted = REVIVES_KEY  # enabling a token, or a later expiry, is meant to make its key work again
     done = "; ".join(filter(None, [f"{done}{with_prices}", note]))
     result = await edits.commit(done, undone, *changes)
-    for id_ in channels_with_new_keys:
-        channels.accept_key(edits, id_, planned.get(("lists", id_)))
+    for id_ in plan.channels_with_new_keys:
+        channels.accept_key(edits, id_, plan.changes.get(("lists", id_)))
     return {**result, "note": note}, changes
 
 
-async def _plan(
-    edits: ConfigEdits, kind: str, entity_edits: Sequence[EntityEdit]
-) -> tuple[list[str], dict[tuple[str, str], Change], list[ChannelId]]:
-    """Returns the entities' names, the changes, and the channels with new keys. An edit may depend on earlier ones."""
-    names, changes, new_keys = list[str](), dict[tuple[str, str], Change](), list[ChannelId]()
+async def _plan(edits: ConfigEdits, kind: str, entity_edits: Sequence[EntityEdit]) -> _EditPlan:
+    """Plan the edits one after another: each may depend on earlier ones. Raises what the noun's planner raises."""
+    plan = _EditPlan()
     for number, edit in enumerate(entity_edits, start=1):
         sent = edit.patch or {}
         if "name" in sent and len(entity_edits) > 1:
@@ -132,16 +140,16 @@ async def _plan(
                 raise
             message = f"price of '{plain(edit.ref)}': {error.message}"  # a file has different ones
             raise BadRequest(message, code=error.code, param=error.param) from error
-        if any((kind, change.key) in changes for change in planned if change.table == kind):
+        if any((kind, change.key) in plan.changes for change in planned if change.table == kind):
             raise BadRequest(f"edits: '{plain(name)}' is edited twice", param="edits")
-        names.append(name)
-        changes |= {(change.table, change.key): change for change in planned}
+        plan.names.append(name)
+        plan.changes |= {(change.table, change.key): change for change in planned}
         if kind == "channels" and not {"key", "keys"}.isdisjoint(sent):
-            new_keys.append(ChannelId(planned[0].key))
+            plan.channels_with_new_keys.append(ChannelId(planned[0].key))
         edits = edits.with_planned(planned)
         if number % 20 == 0:
             await asyncio.sleep(0)  # calls can proceed
-    return names, changes, new_keys
+    return plan
 
 
 def _is_outdated(changes: Sequence[Change], kind: str, before: Registry, now: Registry) -> bool:

@@ -1,4 +1,4 @@
-"""Which models a channel offers, given what its upstream lists. Pure.
+"""Offered models: selects the models of a channel from those that its upstream lists. Pure.
 
 Models that the owner named are offered whether listed or not. A pattern selects only what the upstream lists.
 """
@@ -46,7 +46,7 @@ def fit_to_patterns(before: Channel, after: Channel, *, sends_patterns: bool) ->
 def newly_listed(
     before: UpstreamModels | None, channel: Channel, models: tuple[ServedModel, ...], now: Millis, unnamed: int = 0
 ) -> UpstreamModels:
-    """Returns the new list, with the models that are new or gone since the last change. In a first list none is new."""
+    """Returns the new list, with the models that came or went at the last change. In a first list no model is new."""
     if before is None or not before.time:
         return UpstreamModels(channel=channel.id, time=now, models=models, unnamed=unnamed)
     names_before, names = {model.name for model in before.models}, {model.name for model in models}

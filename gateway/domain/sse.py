@@ -106,7 +106,9 @@ def parse(block: bytes) -> SSEEvent | None:
             name = field
     if not data and block.startswith((b"{", b"[")):
         data = lines
-    return SSEEvent(data[0] if len(data) == 1 else _join_lines(data), name) if data else None
+    if not data:
+        return None
+    return SSEEvent(data[0] if len(data) == 1 else _join_lines(data), name)
 
 
 def _join_lines(lines: list[bytes]) -> bytes:

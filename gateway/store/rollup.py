@@ -111,7 +111,7 @@ Table = dict[str, dict[int, Counts]]
 
 
 def total(rows: Iterable[Counts]) -> Counts:
-    """Returns the sum of all of them."""
+    """Returns the sums of all rows together."""
     whole = Counts()
     for counts in rows:
         whole.merge(counts)
@@ -127,7 +127,7 @@ _values_of: Callable[[Record], tuple[str, ...]] = attrgetter(*CALL_FIELDS)
 
 
 class Rollup:
-    """The sums of a growing segment. To add a call takes one look-up in a dictionary; tables are made on demand."""
+    """The sums of a growing segment. Adding a call takes one look-up in a dictionary; tables are made on demand."""
 
     def __init__(self) -> None:
         self._counts_by_key: dict[tuple[Any, ...], Counts] = {}

@@ -1,4 +1,4 @@
-"""The dialects and their adapters. A new one is a row here, and for the rest of the program in ``domain.channel``."""
+"""Dialects: the adapter of each. A new dialect needs a row here and one in ``domain.channel``."""
 
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.order import Order
@@ -16,11 +16,11 @@ DIALECTS: dict[Dialect, ChannelDialect] = {
     Dialect.GEMINI: GeminiDialect(),
     Dialect.MOCK: OpenAIDialect(),
 }
-"""An adapter of each dialect for what needs no memory: limits, errors and lists of models."""
+"""Adapters for all that needs no memory of a call: limits, errors and lists of models."""
 
 
 def new_adapter(dialect: Dialect) -> ChannelDialect:
-    """Returns an adapter with a memory of its own."""
+    """Returns an adapter for one attempt, with a memory of its own."""
     return type(DIALECTS[dialect])()
 
 

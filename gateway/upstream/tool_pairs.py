@@ -77,19 +77,19 @@ def with_pairs(messages: list[JsonObject]) -> list[JsonObject]:
 def with_block_pairs(messages: list[JsonObject]) -> list[JsonObject]:
     """Returns messages of Anthropic's API with the results of calls at the beginning of the next one."""
     contents = [blocks_of(message) for message in messages]
-    blocks = (block for said in contents for block in said if _type(block) == "tool_result")
-    results = _Results("tool_use_id", blocks, type="tool_result", content=_NO_OUTPUT)
+    own_results = (block for blocks in contents for block in blocks if _type(block) == "tool_result")
+    results = _Results("tool_use_id", own_results, type="tool_result", content=_NO_OUTPUT)
     fitting: list[JsonObject] = []
     due: list[Any] = []  # the results of the last calls
-    for message, said in zip(messages, contents, strict=True):
+    for message, blocks in zip(messages, contents, strict=True):
         if role_of(message) == "assistant":
             fitting += [{"role": "user", "content": due}] if due else []
-            pairs = [results.take(block) if _type(block) == "tool_use" else (block, None) for block in said]
+            pairs = [results.take(block) if _type(block) == "tool_use" else (block, None) for block in blocks]
             kept, due = [block for block, _ in pairs], [result for _, result in pairs if result is not None]
         else:
-            kept, due = [*due, *_without_results(said, results)], []
-        if kept or not said:
-            fitting.append(message if kept == said else {**message, "content": kept})
+            kept, due = [*due, *_without_results(blocks, results)], []
+        if kept or not blocks:
+            fitting.append(message if kept == blocks else {**message, "content": kept})
     return [*fitting, {"role": "user", "content": due}] if due else fitting
 
 
@@ -120,10 +120,10 @@ def _type(block: Any) -> str:
     return rawjson.text_at(block, "type")
 
 
-def _without_results(said: list[Any], results: _Results) -> list[Any]:
+def _without_results(blocks: list[Any], results: _Results) -> list[Any]:
     """Returns the blocks of a user, after the texts of the results that no call has."""
     lost, others = list[Any](), list[Any]()
-    for block in said:
+    for block in blocks:
         if _type(block) != "tool_result":
             others.append(block)
         elif results.drop(block):

@@ -35,7 +35,7 @@ GUIDE = (
     "{4} channels: where answers come from",
     "{:} all commands   {app.help} keys",
 )
-"""What is shown below the gateway's address until there are calls."""
+"""The hints below the gateway's address until there are calls."""
 
 
 class LiveListing(PageListing[CallView]):
@@ -134,7 +134,7 @@ def _columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         "Cost",
         9,
         lambda c: "no price" if has_no_price(c, board) else _cost(c),
-        tone=lambda c: "warn" if has_no_price(c, board) else "live" if c.state == "running" else "",
+        tone=lambda c: "warn" if has_no_price(c, board) else _running_tone(c),
         right=True,
     )
     yield _name_column("channel", "Channel", (11, 18), channel_text, rank=4, dim=True)
@@ -197,7 +197,13 @@ def _status(call: CallView) -> str:
         return "wait"
     if isinstance(call, RunningView):
         return f"try{call.attempt}" if call.attempt > 1 else f"{glyphs.RUNNING} {glyphs.ELLIPSIS}"
-    return f"{mark_of(call)}{call.status}" if call.status else "lost" if call.lost else "---"
+    if call.status:
+        return f"{mark_of(call)}{call.status}"
+    return "lost" if call.lost else "---"
+
+
+def _running_tone(call: CallView) -> str:
+    return "live" if call.state == "running" else ""
 
 
 def _speed(call: CallView) -> str:

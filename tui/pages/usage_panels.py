@@ -217,23 +217,31 @@ def budget_chart(course: BudgetCourse, now: Millis, size: tuple[int, int], more:
     has_forecast = course.pace(now) > 0
     highest = max(course.limit, course.spent, min(max(values), course.limit * 1.5) if has_forecast else 0)
     ticks = charts.ticks(highest, height, whole=course.value.integers)
-    used = [[value] if gone else [0.0] for value, gone in zip(values, past, strict=True)]
-    limit_row = ticks.row_of(course.limit)
-    rows: list[list[Part]] = [[] for _ in range(ticks.height)]
-    for number, areas in enumerate(charts.stack_bars(used, ticks.height, ticks.top)):
-        for x, area in enumerate(areas):
-            if has_forecast and not past[x] and ticks.row_of(values[x]) == number:
-                rows[number].append((glyphs.AHEAD, "warn"))
-            elif number == limit_row:
-                is_full = area.text == glyphs.BLOCKS[charts.FULL]
-                rows[number].append((glyphs.LIMIT, "bad on chart1" if is_full else "bad"))
-            else:
-                rows[number].append((area.text, "chart1" if area.series >= 0 else ""))
+    used = [value if gone else 0.0 for value, gone in zip(values, past, strict=True)]
+    ahead_rows = [ticks.row_of(v) if has_forecast and not gone else -1 for v, gone in zip(values, past, strict=True)]
+    rows = list(_course_rows(used, ahead_rows, ticks.row_of(course.limit), ticks))
     chart = [*with_value_axis(course.value, rows, ticks), *_budget_axis(course, past, columns)]
     legend: list[Part] = [(" " * (AXIS + EDGE if width >= 70 else 1), ""), (glyphs.SQUARE, "chart1")]
     legend += [(" used   ", "dim"), (glyphs.LIMIT * 2, "bad"), (" limit   ", "dim")]
     legend += [(glyphs.AHEAD * 2, "warn"), (" at this pace   ", "dim")] if has_forecast else []
     return [_budget_title(course, now, width), *chart, content(*legend, *more)]
+
+
+def _course_rows(
+    used: Sequence[float], ahead_rows: Sequence[int], limit_row: int, ticks: charts.Ticks
+) -> Iterator[list[Part]]:
+    """Yields the rows: the used amounts as an area, under the limit and, by column, the expected amounts."""
+    for number, areas in enumerate(charts.stack_bars([[amount] for amount in used], ticks.height, ticks.top)):
+        row: list[Part] = []
+        for area, ahead_row in zip(areas, ahead_rows, strict=True):
+            if ahead_row == number:
+                row.append((glyphs.AHEAD, "warn"))
+            elif number == limit_row:
+                is_full = area.text == glyphs.BLOCKS[charts.FULL]
+                row.append((glyphs.LIMIT, "bad on chart1" if is_full else "bad"))
+            else:
+                row.append((area.text, "chart1" if area.series >= 0 else ""))
+        yield row
 
 
 def _budget_title(course: BudgetCourse, now: Millis, width: int) -> Content:

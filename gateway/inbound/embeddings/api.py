@@ -14,6 +14,7 @@ from gateway.domain.json_text import text_count
 from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of
+from gateway.domain.rawjson import Fields
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions, check_model, check_range, count_sent_tokens, missing_input
 from gateway.inbound.json_body import MAX_TOKENS, check_text, read_body
@@ -31,7 +32,7 @@ _CHECKED = frozenset({"model", "input", "dimensions", "encoding_format", *REPEAT
 
 
 class _EmbeddingFields(msgspec.Struct, gc=False):
-    """The fields of a request that the gateway itself reads, without the input."""
+    """The fields that the gateway itself reads, without the input."""
 
     model: str | None = None
     dimensions: int | None = None
@@ -64,16 +65,14 @@ class Embeddings(ChatCompletions):
         contents = {"input": fields["input"]} if has_contents(fields["input"]) else {}
         tokens = 0 if contents else count_sent_tokens(fields, "input")
         check_range("dimensions", embedding.dimensions, 1 << 16)
-        texts = {name: fields[name] for name in REPEATED if not rawjson.is_null(fields.get(name))}
-        repeated = sum(len(memoryview(check_text(raw, name))) for name, raw in texts.items())
-        repeated *= text_count(fields["input"]) if repeated else 0
+        repeated_tokens = -(-_repeated_bytes(fields) // BOUND_BYTES_PER_TOKEN)  # rounded up
         others = {name: fields[name] for name in fields.keys() - _CHECKED} | contents
         bound = bound_of({} if tokens or contents else {"input": fields["input"]}, (), others, elements=body.elements)
         return InboundRequest(
             body=request.body,
             fields=fields,
             model=model,
-            bound=bound.plus(tokens - (-repeated // BOUND_BYTES_PER_TOKEN)),
+            bound=bound.plus(tokens + repeated_tokens),
             content=frozenset({"model", "input"}),
             output_rule=lambda *_: OutputLimit(),  # vectors are not billed as output, however many there are
         )
@@ -91,6 +90,13 @@ class Embeddings(ChatCompletions):
         """Returns the plan. The owner's system prompt does not apply."""
         order = with_parameters(order, channel.overrides, _PARAMETER_NAMES)
         return AttemptPlan(_ADAPTERS[channel.dialect], order, native=isinstance(chat, OpenAIDialect))
+
+
+def _repeated_bytes(fields: Fields) -> int:
+    """Returns the size of the ``REPEATED`` texts, once for each text of the input. Raises BadRequest."""
+    texts = {name: fields[name] for name in REPEATED if not rawjson.is_null(fields.get(name))}
+    size = sum(len(memoryview(check_text(raw, name))) for name, raw in texts.items())
+    return size * text_count(fields["input"]) if size else 0
 
 
 EMBEDDINGS = Embeddings()

@@ -105,7 +105,7 @@ class LineRenderer(WholeLineRenderer):
 
 
 def _calls(block: WholeBlock) -> list[JsonObject]:
-    """Returns the tool call in a block; none if it has none."""
+    """Returns a list of the block's tool call; empty if it has none."""
     if (call := block.call) is None:
         return []
     function = {"index": call.number, "name": call.name, "arguments": block.arguments}

@@ -1,4 +1,4 @@
-"""Redaction: removes secrets from the errors of upstreams, whose words leave this layer in no other way.
+"""Redaction: removes secrets from the errors of upstreams. Their words leave this layer only through it.
 
 The secrets are the keys, header values and proxy passwords of all channels, the secret of the control API, and the
 token of the call. They are removed from every message, by their values (see ``secret_search``). Codes, parameters and
@@ -166,8 +166,9 @@ class Redaction:
         return blank_spans(text, quotes.spans(text)) if quotes.comparable else type(error).__name__
 
     def models_without_secrets(self, models: Iterable[ServedModel], channel: Channel) -> list[ServedModel]:
-        """Returns the models, unless a name contains a key of the channel, a part of one, or a whole other secret. A
-        part of another secret is allowed, because a header may contain a model's name.
+        """Returns the models whose names contain no secret: neither a key of the channel, nor a part of one.
+
+        Of other secrets, only the whole is looked for, because a header may contain a model's name.
         """
         keys, secrets = needles(sorted(keys_of(channel, self._environ))), self.screen(channel).needles
         return [model for model in models if not keys.spans(model.name) and not secrets.has_value(model.name)]
