@@ -79,7 +79,7 @@ def _lower_output(error: QuotaExceeded, call: Call) -> bool:
     cap, choices = request.output_cap, request.choices
     if not context.token.fit_output or cap is None:
         return False
-    unbounded = 0 if request.lowered_cap is None else max(0, call.need.output // choices - cap)
+    unbounded = 0 if request.lowered_cap is None else max(0, call.need.output.expected // choices - cap)
     limit = error.affordable_output // choices - unbounded
     lowered = context.origin.api.with_limit(request, limit) if MIN_OUTPUT <= limit < cap else None
     if lowered is None:
@@ -103,7 +103,7 @@ def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> A
         hold_plan = affordable_hold(call, needs, books)
     except GatewayError as error:
         request = context.request
-        output = call.need.capped if request.output_cap is None else request.choices * request.output_cap
+        output = call.need.output.capped if request.output_cap is None else request.choices * request.output_cap
         error.marks.append(RequestSize(input=request.bound.tokens, max_output=output or None).mark())
         raise
     if unaffordable := call.limits.unaffordable:

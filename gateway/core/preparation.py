@@ -137,7 +137,7 @@ class Preparer:
     async def prepare(self, call: Call, plan: AttemptPlan, route: Route, refused: LearnedRefusals) -> PreparedRequest:
         """Returns the request as this channel gets it. Raises AttemptFailed if it cannot be written."""
         need, hold, order = call.need, call.hold, plan.order
-        if hold.nanos < need.nanos or hold.tokens < need.input + need.output:
+        if hold.nanos < need.nanos or hold.tokens < need.input + need.output.expected:
             order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
         try:
             if call.context.request.input_estimate is None:

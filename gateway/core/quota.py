@@ -50,21 +50,17 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The most that a call may use, and what that costs."""
 
     input: int
-    capped: int
-    """Output tokens that the caps of the request allow."""
-    minimum: int
-    """The output tokens that must be affordable: ``capped``, or the smallest cap that the gateway itself chooses for a
-    request without one. Without any cap, nothing would limit what is spent."""
-    output: int
-    """The output tokens to hold for if enough is left: more than ``capped`` if the request has no cap."""
+    output: OutputLimit
+    """The limit of all choices together. At least its ``minimum`` must be affordable: without any cap, nothing would
+    limit what is spent."""
     nanos: Nanos
-    """The most that ``input`` and ``output`` can cost; 0 if nothing is charged, whatever is left."""
+    """The most that ``input`` and the expected output can cost; 0 if nothing is charged, whatever is left."""
     min_nanos: Nanos
-    """The most that ``input`` and ``minimum`` can cost."""
+    """The most that ``input`` and the minimum output can cost."""
     extras: CallExtras = PLAIN
     """What the call may be billed for in addition to text."""
     owner_limit: bool = False
-    """Whether ``output`` is the owner's choice for calls without a cap. The gateway's own caps do not exceed it."""
+    """Whether the expected output is the owner's choice for calls without a cap: the gateway's own do not exceed it."""
     rate_tokens: int = 0
     """The tokens that count against rate limits until the true ones are known."""
 
@@ -165,9 +161,7 @@ def call_need(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
             nanos, min_nanos = max(nanos, highest), max(min_nanos, least)
     return CallNeed(
         input=most.input,
-        capped=most.output.capped,
-        minimum=most.output.minimum,
-        output=most.output.expected,
+        output=most.output,
         nanos=nanos,
         min_nanos=min_nanos,
         extras=most.extras,
@@ -190,9 +184,9 @@ def affordable_output(
     need: CallNeed, held_nanos: int, held_tokens: int, prices: Sequence[Price], multiplier: int
 ) -> int | None:
     """Returns the output tokens that a hold pays for at any of these prices; None for all that the call may need."""
-    if held_nanos >= need.nanos and held_tokens >= need.input + need.output and not need.owner_limit:
+    if held_nanos >= need.nanos and held_tokens >= need.input + need.output.expected and not need.owner_limit:
         return None
-    limit = max(0, min(need.output, held_tokens - need.input))
+    limit = max(0, min(need.output.expected, held_tokens - need.input))
 
     def cost_with(output: int) -> Nanos:
         costs = [highest_cost(price, need.input, output, multiplier, need.extras) for price in prices]
@@ -250,11 +244,11 @@ def plan_hold(
     if account.status is AccountStatus.SUSPENDED:
         msg = "the account is suspended; 'tollkeeper account set --status active' reactivates it"
         raise QuotaExceeded(msg, code="account_suspended")
+    tokens = need.input + need.output.expected
     has_budgets = account.budgets or group.budgets or token.budgets
     if not has_budgets and (not need.nanos or need.nanos <= books.available()):
-        return HoldPlan(need.nanos, need.input + need.output)
+        return HoldPlan(need.nanos, tokens)
     headrooms = list(_headrooms(books, group, token, now=now))
-    tokens = need.input + need.output
     left_nanos = min(headroom.nanos for headroom in headrooms if headroom.nanos is not None)
     left_tokens = min((headroom.tokens for headroom in headrooms if headroom.tokens is not None), default=tokens)
     if shortages := list(_shortages(headrooms, token, need)):
@@ -288,12 +282,13 @@ def money_until_stop(books: MoneyBooks, token: Token, *, began: Millis) -> int |
 
 def _shortages(headrooms: list[Headroom], token: Token, need: CallNeed) -> Iterator[Shortage]:
     """Yields the budgets that are too small for the least that a call needs, first in money, then in tokens."""
-    for in_tokens, needed in ((False, need.min_nanos), (True, need.input + need.minimum)):
+    output = need.output.minimum
+    for in_tokens, needed in ((False, need.min_nanos), (True, need.input + output)):
         for headroom in headrooms if in_tokens or need.nanos else ():
             left = headroom.tokens if in_tokens else headroom.nanos
             if left is not None and (left <= 0 or needed > left):
                 yield Shortage(
-                    headroom=headroom, left=left, needs=needed, in_tokens=in_tokens, token=token, output=need.minimum
+                    headroom=headroom, left=left, needs=needed, in_tokens=in_tokens, token=token, output=output
                 )
 
 

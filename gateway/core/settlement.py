@@ -91,8 +91,8 @@ class Meter:
     def _output_tokens(self, call: Call, answer: AnswerFacts) -> int:
         """Returns the estimated output tokens, at most those that the request's caps allow."""
         tokens = self._calibrate(call, answer.tally.tokens())
-        need = call.need
-        return min(tokens, need.capped) if need.capped == need.output else tokens
+        limit = call.need.output
+        return min(tokens, limit.capped) if limit.capped == limit.expected else tokens
 
     def _learn(self, call: Call, reported: Usage) -> None:
         """Learn how far the estimate of a prompt is off. An estimate takes long, so only short prompts are used."""
@@ -182,7 +182,7 @@ def _possible_costs(call: Call, *, charged: bool) -> dict[str, Nanos]:
         highest = call.hold.nanos
         if price is not None:
             need, multiplier = call.need, call.context.group.multiplier
-            highest = min(highest, highest_cost(price, need.input, need.output, multiplier, need.extras))
+            highest = min(highest, highest_cost(price, need.input, need.output.expected, multiplier, need.extras))
         costs[channel] = Nanos(costs.get(channel, 0) + highest)
     return costs
 

@@ -5,6 +5,7 @@ The path decides which API it is (``v1.endpoints``).
 
 from collections.abc import Awaitable, Callable, Sized
 from functools import partial
+from typing import cast
 
 from aiohttp import hdrs, web
 
@@ -68,9 +69,8 @@ class HttpClient(RequestClient):
         """The answer; a stream is set when it begins."""
         self.on_answer: Callable[[bytes], None] | None = None
         """Gets the whole answer to a plain call, or the last bytes of a stream, before the client does."""
-        connection = request.protocol
-        if isinstance(connection, Connection):
-            connection.on_lost = self.note_gone
+        self._connection = cast("Connection", request.protocol)
+        self._connection.on_lost = self.note_gone
 
     @property
     def may_wait(self) -> bool:
@@ -81,8 +81,7 @@ class HttpClient(RequestClient):
         self.begun = True
         headers = {**self._headers(headers), "Content-Type": self._api.stream_type, **STREAM_HEADERS}
         self.response = StreamedResponse(headers, self._request)
-        if isinstance(connection := self._request.protocol, Connection):
-            connection.comment = self._api.keep_alive
+        self._connection.comment = self._api.keep_alive
 
     async def write(self, data: Buffer, *, last: bool = False) -> None:
         """See ``Client``. The last bytes and the end of the response go out in one write."""
@@ -94,7 +93,7 @@ class HttpClient(RequestClient):
             await self.response.write_eof(bytes(data))
             return
         self.response.write(data)
-        if self._request.protocol.writing_paused:
+        if self._connection.writing_paused:
             await self._request.writer.drain()
 
     def answer(self, headers: dict[str, str], parts: tuple[bytes | memoryview, ...], *, soon: bool = False) -> None:
@@ -122,9 +121,7 @@ class HttpClient(RequestClient):
         """Stop watching the connection, because the answer is complete."""
         self.on_answer = None
         self.on_gone = None  # it refers to the call: a cycle would keep its body until the garbage collector runs
-        connection = self._request.protocol
-        if isinstance(connection, Connection):
-            connection.on_lost, connection.comment = None, b""
+        self._connection.on_lost, self._connection.comment = None, b""
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
         """Returns the headers with the call's id, and those that let a permitted web page read the answer."""

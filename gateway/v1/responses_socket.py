@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from contextlib import closing, suppress
 from functools import cache, partial
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 from aiohttp import WSCloseCode, WSMsgType, hdrs, web
@@ -197,10 +197,9 @@ class SocketSession:
 
     async def run(self) -> None:
         """Answer requests until one side closes the connection."""
-        connection = self._request.protocol
-        if isinstance(connection, Connection):
-            connection.on_lost, connection.on_close = self._drop_client, self._close_soon
-            count_frames(connection, self._count)
+        connection = cast("Connection", self._request.protocol)
+        connection.on_lost, connection.on_close = self._drop_client, self._close_soon
+        count_frames(connection, self._count)
         try:
             async with asyncio.TaskGroup() as group:
                 reader = group.create_task(self._read_frames())
@@ -217,8 +216,7 @@ class SocketSession:
             self._drop_client()
             self._incoming.close()
             self._memory.close()
-            if isinstance(connection, Connection):
-                connection.on_lost = connection.on_close = None
+            connection.on_lost = connection.on_close = None
 
     async def _read_frames(self) -> None:
         """Read what the client sends, until it closes. Pings are answered by aiohttp."""

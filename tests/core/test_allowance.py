@@ -46,7 +46,7 @@ def needed(*offers: tuple[Channel, ServedModel], prices: Sequence[Price] = (kit.
 def output(*offers: tuple[Channel, ServedModel], **fields: Any) -> tuple[int, int]:
     """Output tokens that must be paid for, and those that are held for if possible."""
     found = needed(*offers, **fields)
-    return found.capped, found.output
+    return found.output.capped, found.output.expected
 
 
 def capped(tokens: int) -> tuple[int, int]:
@@ -71,7 +71,7 @@ def test_a_limit_that_may_be_raised_is_held_for_as_it_goes_out(options: dict[str
 
 
 def test_a_limit_that_the_gateway_sets_is_paid_for_as_it_goes_out() -> None:
-    assert needed((kit.channel(), ServedModel(name="m"))).minimum == 16
+    assert needed((kit.channel(), ServedModel(name="m"))).output.minimum == 16
 
 
 @pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI])
@@ -406,13 +406,13 @@ async def test_a_cap_that_would_be_too_small_to_be_of_use_is_not_chosen(fields: 
     up = rig.channel(dialect=Dialect.ANTHROPIC)
     rig.upstreams.on("up", GenerousUpstream().at(up, rig.upstreams))
     need = needed((up, ServedModel(name="m")), **fields)
-    assert (need.capped, need.minimum) == (0, 3024 if fields else 1024)
+    assert (need.output.capped, need.output.minimum) == (0, 3024 if fields else 1024)
     rig.grant(need.min_nanos - 1 - rig.books.available())
     with pytest.raises(QuotaExceeded):
         await rig.call(**fields)
     rig.grant(1)
     await rig.call(**fields)
-    assert msgspec.json.decode(rig.upstreams.asked[-1][1].body)["max_tokens"] == need.minimum
+    assert msgspec.json.decode(rig.upstreams.asked[-1][1].body)["max_tokens"] == need.output.minimum
 
 
 async def test_a_limit_lowers_the_cap_in_the_request_which_is_reported(rig: Rig) -> None:

@@ -174,7 +174,7 @@ class StorelessGateway(GenerousUpstream):
         token = call.context.token
         needs = needs_by_model(call, visible_entry("m", token, self.catalog), self.attempts.preparer.recalled_tokens)
         first, need = (call_need(some, call.context.group.multiplier) for some in (needs[:1], needs))
-        tokens = between(first.input + first.minimum, need.input + need.output, left[1])
+        tokens = between(first.input + first.output.minimum, need.input + need.output.expected, left[1])
         limited = msgspec.structs.replace(token, budgets=(Budget(window=Window.EVER, tokens=tokens),))
         call.context = msgspec.structs.replace(call.context, token=limited)
         return Purse(max(1, between(first.min_nanos, need.nanos, left[0])))

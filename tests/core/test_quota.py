@@ -357,7 +357,7 @@ def test_a_token_may_hold_less_than_the_cap_and_as_much_as_its_owner_says_withou
 ) -> None:
     found = need(cap=cap, hold_output=hold_output)
     assert take(Purse(), found) == HoldPlan(Nanos(100 * 2 + held * 10), 100 + held)
-    assert (found.capped, found.rate_tokens) == (cap or 0, 100 + counted)
+    assert (found.output.capped, found.rate_tokens) == (cap or 0, 100 + counted)
 
 
 @pytest.mark.parametrize(("available", "fits"), [(399, False), (400, True)])
@@ -376,7 +376,7 @@ def test_a_cap_that_the_gateway_chooses_is_not_higher_than_what_the_owner_holds(
     assert plan.tokens == what.input + 3000
     assert affordable_output(what, plan.nanos, plan.tokens, [PRICE], MILLION) == 3000
     small = kit.need(kit.ask(), effects, [PRICE], hold_output=10)
-    assert (small.output, small.minimum) == (MIN_OUTPUT, MIN_OUTPUT)
+    assert (small.output.expected, small.output.minimum) == (MIN_OUTPUT, MIN_OUTPUT)
 
 
 @pytest.mark.parametrize(("held", "tokens"), [(700, 50), (450, 10), (399, 0)])
@@ -392,7 +392,8 @@ def test_the_need_of_several_models_is_the_largest_amount_of_each_kind() -> None
     cheap = Price(model="other", input=Nanos(MILLION), output=Nanos(MILLION))
     other = ModelNeed(300, OutputLimit(capped=70, minimum=20, expected=70), [cheap], NO_EFFECTS, owner_limit=True)
     what = call_need([first, other], MILLION)
-    assert (what.input, what.capped, what.minimum, what.output, what.owner_limit) == (300, 70, 70, 70, True)
+    assert (what.input, what.owner_limit) == (300, True)
+    assert what.output == OutputLimit(capped=70, minimum=70, expected=70)
     assert (what.nanos, what.min_nanos) == (300 * 2 + 50 * 10, 300 * 2 + 10 * 10)
     assert call_need([first], MILLION).owner_limit is False
 
@@ -406,7 +407,7 @@ def test_what_costs_nothing_is_affordable_whatever_is_owed(held: int, tokens: in
 def test_without_output_nothing_is_held_for_it() -> None:
     request = EMBEDDINGS.parse(HttpRequest(body=b'{"model":"m","input":"Hi"}', target="/", headers={}))
     effects = effects_of([(kit.channel(), ServedModel(name="m"))])
-    assert kit.need(request, effects, [PRICE], hold_output=8000).output == 0
+    assert kit.need(request, effects, [PRICE], hold_output=8000).output == OutputLimit()
 
 
 @pytest.mark.parametrize(
@@ -419,7 +420,7 @@ def test_the_least_output_is_the_smallest_limit_of_the_clients_api(field: str, l
     body = '{"model":"m","input":"Hi"' + field + "}"
     request = RESPONSES.parse(HttpRequest(body=body.encode(), target="/", headers={}))
     effects = effects_of([(kit.channel(dialect=Dialect.GEMINI), ServedModel(name="m"))])
-    assert kit.need(request, effects, [PRICE]).minimum == least
+    assert kit.need(request, effects, [PRICE]).output.minimum == least
 
 
 def test_each_request_needs_what_its_own_parameters_allow() -> None:

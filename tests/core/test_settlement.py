@@ -14,6 +14,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, InternalError, UpstreamError, UpstreamTimeout
 from gateway.domain.estimate import OutputCounter, estimate
 from gateway.domain.order import Order
+from gateway.domain.output_limit import OutputLimit
 from gateway.domain.price import Price, Rates
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.units import MILLION, Nanos
@@ -212,7 +213,9 @@ def test_possible_cost_is_what_was_held_for_what_was_not_charged(billed: bool, c
     found = settled_call(attempts=[Attempt(channel="up", billed=billed)])
     found.result.billed = [(found.running.channel, found.attempt.price)] * billed  # type: ignore[list-item]
     found.hold = HoldPlan(Nanos(777))
-    found.need = CallNeed(input=10_000, capped=30, minimum=30, output=30, nanos=Nanos(777), min_nanos=Nanos(777))
+    found.need = CallNeed(
+        input=10_000, output=OutputLimit(capped=30, minimum=30, expected=30), nanos=Nanos(777), min_nanos=Nanos(777)
+    )
     if charged:
         found.result.usage = USAGE
     assert record_of(found, 502, mono=101.0).possible == possible
@@ -240,7 +243,9 @@ def test_a_possible_cost_is_that_of_each_channel_at_the_price_of_the_model_that_
     billed = [(name, None if name == "unpriced" else price) for name in tries if name != "answered"]
     found.result.billed = billed  # type: ignore[assignment]
     found.hold = HoldPlan(Nanos(777))
-    found.need = CallNeed(input=10, capped=30, minimum=30, output=30, nanos=Nanos(777), min_nanos=Nanos(777))
+    found.need = CallNeed(
+        input=10, output=OutputLimit(capped=30, minimum=30, expected=30), nanos=Nanos(777), min_nanos=Nanos(777)
+    )
     if charged:
         found.result.usage = USAGE
     record = record_of(found, 503, mono=101.0)
