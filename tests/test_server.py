@@ -72,7 +72,7 @@ async def test_a_port_that_is_taken_is_reported_and_no_key_is_lost(home: Path, t
             assert third.said["key"] != ""
 
 
-@pytest.mark.parametrize("host", ["a..b", "\udcff"])
+@pytest.mark.parametrize("host", ["a..b", "\udcff", "192.0.2.1"])
 async def test_a_host_that_is_none_is_reported(home: Path, host: str) -> None:
     async with open_engine(Config(home=home, host=host, port=0)) as engine:
         with pytest.raises(BadRequest, match="choose another with --host"):

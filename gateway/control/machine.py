@@ -17,6 +17,7 @@ from gateway.core.open_files import OpenFiles, needed_files
 from gateway.domain.text import plain, word
 from gateway.domain.views import Step
 from gateway.web.listener import listening
+from gateway.web.port_owner import listening_error
 
 
 async def list_machine_checks(edits: ConfigEdits, _: web.Request) -> list[Step]:
@@ -34,15 +35,13 @@ def check_port(config: Config, address: str) -> Step:
     """Check that the gateway listens on its port, or could do so."""
     if address:
         return Step(name="the port", result="ok", text=f"this gateway listens at {address}")
-    host_port = f"{config.host}:{config.port}"
     try:
         for sock in listening(config.host, config.port):
             sock.close()
-    except OSError as exc:
-        text = f"cannot listen on {host_port}: {exc.strerror or exc}"
-        fix = "another program uses it: stop that program, or use another port: 'tollkeeper serve --port 8656'"
+    except (UnicodeError, OSError) as error:
+        text, _, fix = listening_error(config, error).message.partition("; ")
         return Step(name="the port", result="fail", text=text, fix=fix)
-    return Step(name="the port", result="ok", text=f"{host_port} is free")
+    return Step(name="the port", result="ok", text=f"{config.host}:{config.port} is free")
 
 
 def check_home(folder: Path) -> Step:

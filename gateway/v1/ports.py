@@ -7,25 +7,21 @@ set, on the loopback address only, and is opened and closed as the settings chan
 """
 
 import asyncio
-import errno
 import logging
-import socket
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 
-from gateway.config import DEFAULT_HOST, Config
+from gateway.config import Config
 from gateway.core.auth import new_call_id
 from gateway.core.engine import Engine
 from gateway.domain.addresses import own_address
 from gateway.domain.call import Outcome
-from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.events import StatusChanged, Stopping
-from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.v1.app import PublicApp
 from gateway.web.connection_limits import ConnectionLimits
 from gateway.web.listener import Acceptor, Listener, listening
-from gateway.web.port_owner import free_port, port_owner
+from gateway.web.port_owner import listening_error
 
 _log = logging.getLogger("tollkeeper")
 
@@ -82,11 +78,8 @@ async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Acce
     limits = ConnectionLimits(engine.settings, engine.files.clients)
     try:
         acceptor = open_port(engine, config.host, config.port, limits)
-    except (UnicodeError, socket.gaierror) as error:
-        msg = f"{config.host!a} is not an address of this machine; choose another with --host"
-        raise BadRequest(msg, param="host") from error
-    except OSError as error:
-        raise _cannot_listen(config, error) from error
+    except (UnicodeError, OSError) as error:
+        raise listening_error(config, error) from error
     engine.address = own_address(config.host, acceptor.port)
     engine.incident_watch.serving = True
     engine.open_connections = lambda: limits.open
@@ -94,20 +87,6 @@ async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Acce
         yield acceptor
     finally:
         await drain(engine, acceptor, 0.0, asyncio.Event())
-
-
-def _cannot_listen(config: Config, error: OSError) -> Conflict:
-    """Returns the error of a port that cannot be opened: why, and the command that starts the server at another one."""
-    reason = error.strerror or str(error)
-    if error.errno == errno.EADDRINUSE:
-        reason = f"{port_owner(config.port) or 'another program'} already listens there"
-    port = free_port(config.host, config.port) or "PORT"
-    host_option = f"--host {word(config.host)} " if config.host != DEFAULT_HOST else ""
-    serve = " serve" if config.first_token else ""  # a console starts servers without one
-    command = f"tollkeeper{serve}{config.home_option} {host_option}--port {port}"
-    return Conflict(
-        f"cannot listen on {config.host}:{config.port}: {reason}; use another port: {command}", code="port_in_use"
-    )
 
 
 @asynccontextmanager

@@ -1,21 +1,41 @@
-"""Which program listens at a TCP port of this machine, and which port is free, for a server whose port is in use.
+"""Why a server cannot listen at its address: which program has the port, and which other port is free.
 
 Linux shows it in /proc, other systems through lsof. Neither shows the processes of other users, and Windows has
 neither. Of a command line only the program is shown: its arguments may be secrets.
 """
 
+import errno
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from gateway.domain.text import plain
+from gateway.config import DEFAULT_HOST, Config
+from gateway.domain.errors import BadRequest, Conflict, GatewayError
+from gateway.domain.text import plain, word
 from gateway.web.listener import listening
 
 _NAME_LIMIT = 40
 _SCRIPT_ENDS = (".py", ".js", ".mjs", ".rb", ".pl", ".sh")
+
+
+def listening_error(config: Config, error: OSError | UnicodeError) -> GatewayError:
+    """Returns the error of a server that cannot listen at its address: the reason; then, after ``;``, what to do."""
+    if isinstance(error, UnicodeError | socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        message = f"{config.host!a} is not an address of this machine; choose another with --host"
+        return BadRequest(message, param="host")
+    reason = error.strerror or str(error)
+    if error.errno == errno.EADDRINUSE:
+        reason = f"{port_owner(config.port) or 'another program'} already listens there"
+    port = free_port(config.host, config.port) or "PORT"
+    host_option = f"--host {word(config.host)} " if config.host != DEFAULT_HOST else ""
+    serve = " serve" if config.first_token else ""  # a console starts servers without one
+    command = f"tollkeeper{serve}{config.home_option} {host_option}--port {port}"
+    message = f"cannot listen on {config.host}:{config.port}: {reason}; use another port: {command}"
+    return Conflict(message, code="port_in_use")
 
 
 def port_owner(port: int) -> str:

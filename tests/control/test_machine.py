@@ -1,4 +1,5 @@
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -23,9 +24,20 @@ async def test_a_healthy_machine(owner: ControlClient, gateway: Gateway) -> None
 
 def test_a_port_that_another_program_has_is_a_failure(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        step = machine.check_port(Config(home=tmp_path, port=other.getsockname()[1]), "")
-    assert (step.result, "--port" in step.fix) == ("fail", True)
+        port = other.getsockname()[1]
+        step = machine.check_port(Config(home=tmp_path, port=port), "")
+    owner = rf".* \(pid {os.getpid()}\)" if Path("/proc/net/tcp").exists() else ".*"
+    assert step.result == "fail"
+    assert re.fullmatch(rf"cannot listen on 127\.0\.0\.1:{port}: {owner} already listens there", step.text)
+    assert re.fullmatch(rf"use another port: tollkeeper serve --home {tmp_path} --port \d+", step.fix)
     assert machine.check_port(Config(home=tmp_path, port=0), "").result == "ok"
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "a..b"])
+def test_an_address_of_another_machine_needs_another_host_and_not_another_port(tmp_path: Path, host: str) -> None:
+    step = machine.check_port(Config(home=tmp_path, host=host, port=0), "")
+    assert (step.result, step.text) == ("fail", f"'{host}' is not an address of this machine")
+    assert step.fix == "choose another with --host"
 
 
 @UNIX
