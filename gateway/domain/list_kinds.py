@@ -127,11 +127,11 @@ class Patterns(Names, kw_only=True):
     empty_word: str = "*"
 
     def read_option(self, text: str, now: Millis) -> str:
-        if text.strip().lower() == NONE_WORD:  # it could mean no patterns or no models
-            raise BadRequest("'none' is ambiguous: use '*' for all models, or '!*' for no model")
         return require_names(text, "leave the option out, or use '*' for all")
 
     def _stored_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        if [name.lower() for name in names] == [NONE_WORD]:  # it could mean no patterns or no models
+            raise BadRequest("'none' is ambiguous: use '*' for all models, or '!*' for no model")
         return tuple(name for name in names if name.startswith(NOT)) if "*" in names else names
 
 

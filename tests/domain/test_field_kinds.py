@@ -65,6 +65,15 @@ def test_limits_that_are_not_named_are_none() -> None:
     assert read("limits", "queue=0 queue_s=0") == Limits(queue=0, queue_s=0)
 
 
+@pytest.mark.parametrize("text", ["none", " None "])
+def test_none_is_no_pattern_in_a_form_or_an_option(text: str) -> None:
+    """A form saved it as the name of a model, so that the token saw no model at all."""
+    field = next(field for field in TOKEN if field.name == "models")
+    message = "'none' is ambiguous: use '*' for all models, or '!*' for no model"
+    assert refusal_of(read, "models", text).message == message
+    assert refusal_of(field.kind.change, field, {"models": (text,)}, ()).message == message
+
+
 def test_a_name_with_an_equals_sign_cannot_be_in_an_option() -> None:
     with pytest.raises(BadRequest, match="'a=b' contains '='"):
         CHANNEL_FIELDS["headers"].arguments({}, {"a=b": "x"})
@@ -165,4 +174,4 @@ def test_ollamas_token_may_be_none_but_a_model_may_be_called_so() -> None:
     (option,) = token.kind.options(token)
     assert option.read is not None
     assert (option.read("none", Millis(0)), option.read("ci", Millis(0))) == ("", "ci")
-    assert models.kind.change(models, {"models": ("none",)}, ()) == ("none",)
+    assert models.kind.change(models, {"models": ("none,gpt-4o",)}, ()) == ("none", "gpt-4o")
