@@ -6,7 +6,7 @@ long fields only for the values as they are written in JSON.
 """
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -101,15 +101,14 @@ class Screen:
             fields.update(cleaned)
         return is_changed
 
-    def without_secrets(self, fields: Fields, content: Container[str]) -> Fields:
-        """Returns the fields without secrets in values or names. Fields of the content are not examined."""
+    def without_secrets(self, fields: Fields, content: Iterable[str]) -> Fields:
+        """Returns a copy of the fields without secrets in values or names. Values of the content are not examined."""
         leaking = () if fields.keys() <= self._harmless_names else self._leaking_names(fields)
-        cleaned_fields = {}
-        for name, value in fields.items():
-            if name not in leaking:
-                has_secret = name not in content and self.value_has_secret(value)
-                cleaned_fields[name] = self._blank(value) if has_secret else value
-        return cleaned_fields
+        examined = fields.keys() - content
+        cleaned = {**fields, **{n: self._blank(fields[n]) for n in examined if self.value_has_secret(fields[n])}}
+        for name in leaking:
+            del cleaned[name]
+        return cleaned
 
     def _leaking_names(self, fields: Fields) -> set[str]:
         """Returns the names with secrets. Others are not searched again, if they are few and short."""

@@ -82,7 +82,8 @@ def unread_names(fields: Fields, read_names: Mapping[str, Collection[str]]) -> l
     """Returns the members of objects, by their names, that are set but not read, such as ``reasoning.context``."""
     names: list[str] = []
     for name, members in read_names.items():
-        names += unread_members([rawjson.maybe_fields(fields.get(name))], f"{name}.", members)
+        if name in fields:
+            names += unread_members([rawjson.maybe_fields(fields[name])], f"{name}.", members)
     return names
 
 

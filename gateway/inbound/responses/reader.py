@@ -86,7 +86,7 @@ class ResponsesReader(NativeTap):
     def take(self, event: SSEEvent) -> bytes | None:
         sent = rawjson.fields(event.data)
         kind, fields = _with_type(sent, event.name)
-        holders = {name: rawjson.fields(fields[name]) for name in _HOLDERS if not rawjson.is_null(fields.get(name))}
+        holders = {name: rawjson.fields(fields[name]) for name in _HOLDERS & fields.keys() if fields[name] != NULL}
         cleaned = _cleaned_event(kind, fields, holders, self.order.screen, self._response)
         if self._missing.has_other_ids is not False:
             cleaned = self._missing.with_first_id(kind, cleaned, holders.get("item", {}))
