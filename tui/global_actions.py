@@ -1,5 +1,6 @@
 """Global actions: the actions that every page has, such as theme, help, undo, stop and quit, and what they need."""
 
+import asyncio
 import importlib
 import os
 from collections.abc import Awaitable, Callable, Hashable, Mapping
@@ -184,6 +185,8 @@ async def fetch_today(app: ConsoleApp, midnight: Millis) -> None:
         summary = await app.session.client.summary(since=midnight)
     except GatewayError:
         board.today_nanos = None
+        await asyncio.sleep(30)
+        board.today_start = Millis(0)  # they are fetched again
         return
     board.today_nanos = summary.total.cost_nanos
     board.today_tokens = summary.total.input_tokens + summary.total.output_tokens

@@ -17,6 +17,7 @@ from gateway.domain.incidents import Incident
 from gateway.domain.settings import Settings
 from gateway.domain.units import DAY_MS, Millis
 from gateway.runfile import Endpoint
+from tests.tui.clock import rest
 from tests.tui.owner import Owner, screen, shown
 from tests.tui.stage import (
     ADDRESS,
@@ -115,9 +116,9 @@ async def test_todays_cost_is_counted_from_the_new_midnight() -> None:
         assert client.asked.count("summary  ") == 2
 
 
-async def test_todays_cost_is_unknown_if_it_cannot_be_fetched_at_midnight() -> None:
+async def test_todays_cost_is_unknown_if_it_cannot_be_fetched_at_midnight_until_it_can_half_a_minute_later() -> None:
     async with shown("live") as (app, pilot, client):
-        tomorrow = Millis(NOW + DAY_MS)
+        tomorrow, fetch = Millis(NOW + DAY_MS), client.summary
 
         async def fail(**_: object) -> None:
             raise Unavailable("the search took too long")
@@ -125,6 +126,12 @@ async def test_todays_cost_is_unknown_if_it_cannot_be_fetched_at_midnight() -> N
         client.summary = fail  # type: ignore[assignment, method-assign]
         app.session.now = lambda: tomorrow
         await until(app, pilot, lambda: app.session.board.today_nanos is None)
+        client.summary = fetch  # type: ignore[method-assign]
+        client.records = [call(99, tomorrow, cost_nanos=7)]
+        await rest(25)
+        assert app.session.board.today_nanos is None
+        await rest(10)
+        assert app.session.board.today_nanos == 7
 
 
 async def test_todays_cost_is_that_of_the_last_snapshot() -> None:
