@@ -20,7 +20,6 @@ class ConsoleApp(KeyQueueApp[ExitStatus]):
 
     session: ConsoleSession
     page: AnyPage
-    """The open page."""
     feed: ConsoleFeed
     colour: bool
     """Whether colours are used. False if NO_COLOR is set; then there is only one theme."""

@@ -54,9 +54,8 @@ def curl(base_url: str, model: str, key: str = "", *, api: str = CHAT_API, strea
     body = {"model": model, **sample.body, **({"stream": stream} if stream or sample.streams_by_default else {})}
     root = base_url.removesuffix("/v1") if sample.path.startswith("/api/") else base_url
     lines = [f"curl {'-N ' if stream else ''}{_shell_quote(root + sample.path)}"]
-    lines += [
-        f"-H {_header(name, key)}" for name in (sample.key_header, *sample.headers, "Content-Type: application/json")
-    ]
+    headers = (sample.key_header, *sample.headers, "Content-Type: application/json")
+    lines += [f"-H {_header(header, key)}" for header in headers]
     return " \\\n  ".join([*lines, f"-d {_shell_quote(msgspec.json.encode(body).decode())}"])
 
 

@@ -228,9 +228,8 @@ def _under_rule(view: PriceView, amounts: Mapping[str, Any]) -> PriceView:
 def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the request body of a price with another rule, which replaces a rule with the same conditions."""
     new = msgspec.structs.replace(msgspec.convert(amounts, PriceRule), **conditions)
-    others = [
-        rule for rule in view.rules if (rule.since, rule.during, rule.variant) != (new.since, new.during, new.variant)
-    ]
+    condition = (new.since, new.during, new.variant)
+    others = [rule for rule in view.rules if (rule.since, rule.during, rule.variant) != condition]
     # of several rules that hold, the last one counts: a price from a day on must not end those of later days
     at = next((at for at, rule in enumerate(others) if rule.since > new.since > 0), len(others))
     fields = {field.name: getattr(view, field.name) for field in PRICE} | {"rules": (*others[:at], new, *others[at:])}

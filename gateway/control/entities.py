@@ -38,7 +38,6 @@ class _EditPlan(msgspec.Struct):
     """What several edits come to."""
 
     names: list[str] = []
-    """The names of the entities."""
     changes: dict[tuple[str, str], Change] = {}
     """The changes by table and key, first the first entity's own."""
     channels_with_new_keys: list[ChannelId] = []

@@ -45,15 +45,12 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
     routes = [route for group, entry in entries.items() for route in _routes_in_order(engine, group, entry)]
     listed = {route.channel for route in routes}
     routes += [_model_route(engine, channel, served) for channel, served in offers if channel.name not in listed]
+    tokens = [token for token in registry.tokens.values() if not token.program_ended(edits.now)]
     return ModelDetail(
         **{field: getattr(view, field) for field in view.__struct_fields__},
         max_output=next((answering_model(entry).max_output for entry in entries.values()), None),
         fallbacks={group: [other.name for other in entry.fallbacks] for group, entry in entries.items()},
-        tokens=sorted(
-            token.name
-            for token in registry.tokens.values()
-            if name in catalog.visible(token) and not token.program_ended(edits.now)
-        ),
+        tokens=sorted(token.name for token in tokens if name in catalog.visible(token)),
         routes=routes,
         refuses_unpriced=registry.settings.refuse_unpriced,
     )

@@ -100,9 +100,8 @@ class IncidentWatch:
             return
         subject = f"price {record.channel} {record.model}"
         day = now // DAY_MS  # of UTC
-        if any(
-            incident.subject_id == subject and incident.began // DAY_MS == day for incident in self.incidents.newest()
-        ):
+        earlier = (incident for incident in self.incidents.newest() if incident.subject_id == subject)
+        if any(incident.began // DAY_MS == day for incident in earlier):
             return
         name = f"reported cost of '{plain(record.model)}' at channel '{plain(record.channel_name)}'"
         reason = f"its price gives {dollars(gap[0])}, the upstream reports {dollars(gap[1])}"
@@ -155,10 +154,8 @@ class IncidentWatch:
 
     def _unset(self, channels: Iterable[Channel]) -> Iterator[Condition]:
         """Yields the channels that refer to variables that are not set; before the port listens, those known before."""
-        unset_incidents = [
-            incident for incident in self.incidents.newest() if incident.kind is FailureKind.UNSET and incident.paused
-        ]
-        known_reasons = {incident.subject_id: incident.reason for incident in unset_incidents}
+        paused_incidents = (incident for incident in self.incidents.newest() if incident.paused)
+        known_reasons = {each.subject_id: each.reason for each in paused_incidents if each.kind is FailureKind.UNSET}
         for channel in channels:
             reason = unset_text(self.variables.missing(channel)) if self.serving else known_reasons.get(channel.id, "")
             if reason:

@@ -13,9 +13,8 @@ from gateway.domain.units import Millis
 def offered_models(channel: Channel, listed: tuple[ServedModel, ...], now: Millis) -> Channel:
     """Returns the channel with the listed models that match its patterns, and with its owner's models as listed."""
     by_name = {model.name: model for model in listed}
-    named = [
-        _with_reported(model, by_name.get(model.upstream_name, model)) for model in channel.models if not model.live
-    ]
+    owners_models = (model for model in channel.models if not model.live)
+    named = [_with_reported(model, by_name.get(model.upstream_name, model)) for model in owners_models]
     owner_names = {model.name for model in named}
     earlier = {model.name: model for model in channel.models}
     selected = [

@@ -100,11 +100,8 @@ def need_of(
     """
     tokens = _input_need(request, effects, recall)
     output = effects.output_need(request)
-    extras = PLAIN
-    for price in prices:
-        if price.extras or price.rules:
-            extras = call_extras(request, effects.offers, prices)
-            break
+    may_cost_more = any(price.extras or price.rules for price in prices)
+    extras = call_extras(request, effects.offers, prices) if may_cost_more else PLAIN
     if "tools" in request.fields or "fallbacks" in request.fields:  # they may name models that are billed as well
         context = tokens + output.expected
         advice = other_models_cost(request.fields, context, output.expected, prices_of, extras.variants)

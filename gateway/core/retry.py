@@ -166,9 +166,8 @@ class RetryState:
 
         This holds once in a call, for the first attempt of a fallback, and not where the call has already failed.
         """
-        has_failed = any(
-            tried.served.name == self._entry.name or tried.channel.id == route.channel.id for tried, _ in self._attempts
-        )
+        tried_routes = [tried for tried, _ in self._attempts]
+        has_failed = any(r.served.name == self._entry.name or r.channel.id == route.channel.id for r in tried_routes)
         return self._entry is not self._requested and not self._used_paused and not has_failed
 
     def _step(self, choice: RouteChoice, route: Route) -> NextStep:

@@ -143,18 +143,15 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
         edits = [difference for difference in self.differences if difference.action == "changed"]
         if not edits:
             return ""
-        others = [
-            f"{difference.action} {difference.noun} {difference.name}"
-            for difference in self.differences
-            if difference.action != "changed"
-        ]
+        others = [difference for difference in self.differences if difference.action != "changed"]
+        other_texts = [f"{other.action} {other.noun} {other.name}" for other in others]
         fields = edits[0].fields if len(edits) == 1 else []
         if len(fields) == 1 and fields[0].before + fields[0].after and self.kind == "change":
             before, after = fields[0].before or "default", fields[0].after or "default"
             before, after = difference_excerpts(before, after, 24)
-            return "; ".join([f"{fields[0].field}: {before} -> {after}", *others])
+            return "; ".join([f"{fields[0].field}: {before} -> {after}", *other_texts])
         names = dict.fromkeys(field.field for difference in edits for field in difference.fields)
-        return "; ".join([", ".join(names), *others])
+        return "; ".join([", ".join(names), *other_texts])
 
 
 class UndoView(msgspec.Struct, frozen=True, kw_only=True):

@@ -61,9 +61,8 @@ def budget_text(budget: Budget) -> str:
 
 def limits_text(limits: Limits) -> str:
     """Returns ``60 requests a minute, 4 calls at once``; empty if nothing is limited."""
-    return ", ".join(
-        f"{exact_count(number)} {plural(number, _TEXTS[name][0])}" for name, number in _set_limits(limits).items()
-    )
+    numbers = _set_limits(limits).items()
+    return ", ".join(f"{exact_count(number)} {plural(number, _TEXTS[name][0])}" for name, number in numbers)
 
 
 class Budgets(Pairs[tuple[Budget, ...]], kw_only=True):
@@ -85,9 +84,8 @@ class Budgets(Pairs[tuple[Budget, ...]], kw_only=True):
         """Returns the budgets with the amounts in options. ``none`` without a window removes all earlier ones."""
         pairs = unique_pairs([*chain.from_iterable(values)], field.flags)
         amounts = {} if None in pairs else self.content(before)
-        return self.with_content(
-            before, amounts | {window: amount for window, amount in pairs.items() if window is not None}
-        )
+        amounts |= {window: amount for window, amount in pairs.items() if window is not None}
+        return self.with_content(before, amounts)
 
     def pairs(self, value: tuple[Budget, ...]) -> Mapping[str, str]:
         return {window.value: self.write(amount) for window, amount in self.content(value).items()}

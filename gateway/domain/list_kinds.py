@@ -107,7 +107,6 @@ class Names(ListKind[tuple[str, ...]], kw_only=True):
         return self._stored_names(tuple(parse_names(text)))
 
     def _stored_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Returns the names as they are stored."""
         return () if self.none_word and [name.lower() for name in names] == [NONE_WORD] else names
 
     def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:

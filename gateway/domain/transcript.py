@@ -92,7 +92,6 @@ class Transcript:
         self._by_name: dict[str, _OpenCalls] = {}
         """The calls by name, and all under the empty name."""
         self._ids: set[str] = set()
-        """The ids of all calls."""
         self._marks: dict[str, None] = {}
         """The marks, in order and without duplicates. ``marks`` adds the one for calls without a result."""
 

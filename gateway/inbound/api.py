@@ -225,7 +225,6 @@ class InboundApi(Protocol):
         return "".join([*(f": {name}: {value}\n" for name, value in facts.items()), "\n"]).encode()
 
     def status(self, error: GatewayError) -> int:
-        """Returns the HTTP status of an error."""
         return error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:

@@ -179,7 +179,6 @@ class StreamedResponse(Response):
     __slots__ = ("_chunked",)
 
     def __init__(self, headers: dict[str, str], request: web.BaseRequest) -> None:
-        """Prepare the head."""
         super().__init__(headers=headers)
         self.sent = True
         self._request = request

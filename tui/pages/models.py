@@ -88,9 +88,8 @@ def _rates(price: PriceView) -> str:
 async def _edit(page: AnyPage, model: ModelView) -> None:
     session: ConsoleSession = page.session
     form = EntityForm("price", PRICE, PriceDraft(), session, source=model.price)
-    priced_models = [
-        other.name for other in session.board.models if other.price is not None and other.name != model.name
-    ]
+    others = (other for other in session.board.models if other.name != model.name)
+    priced_models = [other.name for other in others if other.price is not None]
 
     async def save(values: Values) -> Any:
         channel = values.get("channel") or ""

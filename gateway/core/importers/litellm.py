@@ -198,7 +198,6 @@ class _DeploymentImport:
             checked_base_url(url)
         has_key = preset not in LOCAL and (preset or url == usual_url)
         variable = row.key_variable if row and row.key_variable else f"{provider.upper()}_API_KEY"
-        numbers = self._convert_numbers()
         extra = table(params.get("extra_body"))
         defaults = {name: params[name] for name in DEFAULTS - set(extra) if params.get(name) is not None}
         fields = without_empty(
@@ -209,7 +208,7 @@ class _DeploymentImport:
             headers=self._convert_headers(),
             strict=True if params.get("drop_params") is False else None,
             overrides=self._config.overrides(self._place, extra, defaults),
-            **numbers,
+            **self._convert_numbers(),
         )
         if "api_version" in params:
             self._note("not imported: api_version; Azure's v1 address does not need it")

@@ -117,7 +117,6 @@ class OutputItem:
         return msgspec.Raw(join_strings(self._pieces))
 
     def begin_events(self) -> Iterable[TypedEvent]:
-        """Returns the events that begin the item."""
         return (("output_item.added", {"item": self.fields(IN_PROGRESS)}),)
 
     def add_piece(self, piece: bytes, logprobs: bytes = b"") -> Iterable[TypedEvent]:
@@ -142,7 +141,8 @@ class PartItem(OutputItem):
         super().__init__(id, kind, **head)
         self._part_type = part_type
         self.text_event, self._field = TEXT_EVENTS[part_type]
-        self._holder, self._part_event, index = PART_LISTS[kind == "reasoning"]
+        contents, summaries = PART_LISTS
+        self._holder, self._part_event, index = summaries if kind == "reasoning" else contents
         self._place[index] = 0
 
     def add_piece(self, piece: bytes, logprobs: bytes = b"") -> Iterable[TypedEvent]:

@@ -156,7 +156,6 @@ class Redaction:
             raise self.error(refusal_of(channel, fault).failure, channel) from fault
 
     def without_secrets(self, text: str, channel: Channel | None = None) -> str:
-        """Returns the text, with its secrets blanked."""
         return _remove_secrets(self._needles_for(channel, ""), text)
 
     def safe_traceback(self, error: BaseException, fields: Fields) -> str:
