@@ -56,7 +56,7 @@ _WITHOUT_LIST = lazy_pattern(
     r"(?i)\b(?:invalid|unknown|unmapped|unsupported)\s(?:value\s(?:for|of)\s)?\W?reasoning[_ ]effort\b(?!\s+and\b)"
     r"|\b(?:xhigh|max)\W{1,2}is not\b"
 )
-_LIST_END = lazy_pattern(r"(?i)\b(?:received|got|instead|input(?:_value)?)\b")
+_LIST_END = lazy_pattern(r"(?i)\b(?:received|got|found|instead|input(?:_value)?)\b")
 
 
 def effort_rule(text: str) -> str:

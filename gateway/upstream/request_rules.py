@@ -39,7 +39,8 @@ _REFUSED: dict[str, re.Pattern[str]] = {
         r"(?i)stream must be set to true|only supports? stream|non-?streaming calls|streaming is required"
     ),
     PLAIN: lazy_pattern(  # but not with something that only some requests have
-        r"(?i)verified to stream|(?:stream(?:ing)?\W{1,3}is not supported|not support stream(?:ing)?\b)"
+        r"(?i)verified to stream|stream\W{1,3}does not support true"
+        r"|(?:stream(?:ing)?\W{1,3}is not supported|not support stream(?:ing)?\b)"
         r"(?! (?:tool|function|(?:with|for|when|if|in|and) (?!this\b|the\b|your\b)))"
     ),
     **FORMS_REFUSED,

@@ -203,6 +203,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "Your organization must be verified to stream this model.",
         "This server does not support streaming.",
         "Streaming is not supported for this model",
+        "Unsupported value: 'stream' does not support true with this model. Only the default (false) is.",
     ],
     (): [
         "This model does not support image URLs; send base64",
@@ -247,6 +248,10 @@ def test_a_refusal_names_rules(message: str, rules: tuple[str, ...]) -> None:
             "low,medium,high",
         ),
         ("reasoning_effort\n  Input should be 'low' or 'high' [type=literal_error, input_value='max']", "low,high"),
+        (
+            "Expected 'reasoning_effort' to be one of: 'high', 'low', 'minimal'; found 'none'.",
+            "high,low,minimal",
+        ),  # Ollama
         ("Unmapped reasoning effort: max", "low,medium,high"),
         ("Invalid reasoning_effort 'xhigh'", "low,medium,high"),
         ("Unsupported reasoning effort: xhigh", "low,medium,high"),

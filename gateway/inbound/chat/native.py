@@ -251,6 +251,5 @@ def _is_regular(choice: _RegularChoice, position: int) -> bool:
     message = choice.message
     has_reasoning_twice = message.reasoning_content is not None and message.reasoning is not msgspec.UNSET
     has_only_details = message.reasoning_details is not msgspec.UNSET and not message.reasoning
-    if choice.index != position or has_reasoning_twice or has_only_details:
-        return False
-    return meaning_of(choice.native_finish_reason or "") != "broken"
+    is_broken = meaning_of(choice.native_finish_reason or "") == "broken"
+    return choice.index == position and not (has_reasoning_twice or has_only_details or is_broken)
