@@ -27,8 +27,9 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.token import Token
 from gateway.inbound.api import HttpRequest, InboundRequest, is_large
 from gateway.inbound.messages.api import MESSAGES, parse_messages_request
-from gateway.inbound.messages.native import COUNT_PATH, native_request, repaired_by
+from gateway.inbound.messages.native import COUNT_PATH, MessagesRelay, native_request, repaired_order
 from gateway.inbound.relay import CLIENT_STATUSES
+from gateway.upstream.dialects import new_adapter
 from gateway.web.request import read_body
 from gateway.web.response import Response
 
@@ -87,8 +88,10 @@ async def _fetch_upstream_count(
         answer = rawjson.maybe(body)
         text = body.decode("utf-8", "replace")
         is_client_error = reply.status in CLIENT_STATUSES and isinstance(answer, dict)
-        if is_client_error and not channel.strict and repaired_by(order, text) is not None:
-            return None  # as a call it is repaired
+        if is_client_error and not channel.strict:
+            failure = MessagesRelay(new_adapter(channel.dialect)).failure(channel, reply.status, reply.headers, body)
+            if failure.parameters or repaired_order(order, failure) is not None:
+                return None  # as a call it is repaired
         if is_client_error or (reply.status == 200 and type(rawjson.at(answer, "input_tokens")) is int):
             text = engine.upstreams.redaction.without_secrets(text, channel)
             return Response(text.encode(), status=reply.status)

@@ -21,7 +21,7 @@ PLAIN: Doc = {
     "max_tokens": 100,
     "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
     "tools": [TOOL],
-    "messages": [{"role": "user", "content": "Look."}],
+    "messages": [{"role": "user", "content": [{"type": "text", "text": "Look."}]}],
 }
 UNKNOWN = "Extra inputs are not permitted"
 OPENROUTER = "No endpoints available that support Anthropic's context management (context-management-2025-06-27)"
@@ -56,6 +56,11 @@ def refusing(gateway: Gateway, provider: Provider, *messages: str, **fields: Any
             "tools.input_examples",
         ),
         (f"tools.0.custom.strict: {UNKNOWN}", {"tools": [{**TOOL, "strict": True}]}, "tools.strict"),
+        (  # LiteLLM adds it to blocks, which Claude Code sends back
+            f"messages.0.content.0.text.provider_specific_fields: {UNKNOWN}",
+            {"messages": [{"role": "user", "content": [{**text_block("Look."), "provider_specific_fields": None}]}]},
+            "messages[].content[].provider_specific_fields",
+        ),
         (  # OpenRouter
             f"tools.0.cache_control: {UNKNOWN}",
             {"tools": [{**TOOL, "cache_control": {"type": "ephemeral"}}]},

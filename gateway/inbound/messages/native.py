@@ -46,7 +46,7 @@ from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import NO_SYSTEM_TURNS, SYSTEM_FIRST, THOUGHTS, with_each_part
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.overrides import ParameterNames, with_parameters
-from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
+from gateway.upstream.refused_params import BETA, EVERY_BETA, MESSAGES, REASONING_BACK
 from gateway.upstream.request_rules import fit_request, is_rule
 from gateway.upstream.translation import with_limit
 from gateway.upstream.vendors import vendor_of
@@ -146,10 +146,10 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
 _NEEDED = frozenset(
     {
         *("model", "max_tokens", "messages", "system", "tools", "stream", "stop_sequences", "thinking"),
-        *("output_config", "mcp_servers", "container"),
+        *("output_config", "mcp_servers", "container", "id", "name", "input", "tool_use_id", "content", "source", "data"),
     }
 )
-"""Fields without which the answer is another one. Any other field may be left out, such as Claude Code's next one."""
+"""Fields and members of blocks that must stay. Any other one may be left out, such as Claude Code's next one."""
 
 
 def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tuple[str, ...]]:
@@ -165,7 +165,8 @@ def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tup
 
 def _is_own(name: str) -> bool:
     """Returns whether this is the name of a beta, of a rule that may hold for this API, or of a field that may go."""
-    is_optional = name.endswith("[].cache_control") or (name.isidentifier() and name not in _NEEDED)
+    field = name.removeprefix(f"{MESSAGES}content[].")  # such as what another gateway added to a block
+    is_optional = name.endswith("[].cache_control") or (field.isidentifier() and field not in _NEEDED)
     return name.startswith(BETA) or is_rule(name) or is_optional
 
 
@@ -247,11 +248,7 @@ _BLOCK_REFUSED = re.compile(
 
 def repaired_order(order: Order, failure: Failure) -> Order | None:
     """Returns the request with tools, blocks and thoughts as the upstream wants them; None for other refusals."""
-    return repaired_by(order, failure.verbatim.apply(str)) if failure.status in (400, 422) else None
-
-
-def repaired_by(order: Order, message: str) -> Order | None:
-    """Returns the request without what the text of a refusal is about, see ``repaired_order``."""
+    message = failure.verbatim.apply(str) if failure.status in (400, 422) else ""
     fields, removed = dict(order.fields), list[str]()
     try:
         if (repaired := _without_deferred_tools(order, message)) is not None:
