@@ -170,10 +170,10 @@ _OWN_FAULT = lazy_pattern(
     r"|no models? loaded|not ready for inference|model (?:is |was )?(?:not |un)loaded|model has crashed"
     r"|failed to load model|model is (?:at capacity|overloaded)|server is busy|enginecore encountered an issue"
     r"|\bloading model\s*\Z|\b(?:channel|compute) error\.?\s*\Z|no healthy deployments|cuda error:"
-    r"|closed or temporarily unavailable|degraded function"
+    r"|closed or temporarily unavailable|degraded function|(?:tool_use|json_validate|output_parse)_failed"
 )
 """Failures of an upstream that it reports as the client's mistake: OpenRouter, Cloudflare, LiteLLM and OpenCode Zen do
-if the provider behind them fails, LM Studio and llama.cpp if the model does."""
+if the provider behind them fails, LM Studio, llama.cpp and Groq if the model does."""
 
 _INVALID_FIELD = lazy_pattern(
     r"\A(?:unknown_parameter|unsupported_(?:parameter|value)|invalid_(?:value|type)) |\btools\.\d+\.model\b"

@@ -381,6 +381,12 @@ OWN_FAILURE: list[Said] = [
         400,
         openai("The request targeted an endpoint that is currently closed or temporarily unavailable."),
     ),  # Volcengine
+    *at(  # Groq, of a model that fails now and then
+        400,
+        openai("Failed to call a function. Please adjust your prompt.", "tool_use_failed"),
+        openai("Failed to generate JSON. Please adjust your prompt.", "json_validate_failed"),
+        openai("Parsing failed. The model generated output that could not be parsed.", "output_parse_failed"),
+    ),
     (400, {"error": "CUDA error: device-side assert triggered"}),  # Hugging Face
     (400, failure("This model is not ready for inference")),  # Featherless
     (500, openai("The server had an error while processing your request.", None, "server_error")),
