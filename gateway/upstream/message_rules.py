@@ -272,7 +272,7 @@ RULES: Mapping[str, MessageRule] = {
     ),
     MESSAGES + "image=user": MessageRule(
         with_images_apart,  # for LM Studio in Messages, too
-        r"image urls are only allowed for messages with role 'user'|only text tool_result blocks are supported",
+        r"image urls are only allowed for messages|only text tool_result blocks|invalid 'messages' in payload",
         sign=b"image",
     ),
     MESSAGES + "image=base64": MessageRule(
@@ -343,8 +343,9 @@ RULES: Mapping[str, MessageRule] = {
         _for_each_message(with_text),
         r"content['\"`]?(?: field)?\s*:?\s*(?:value )?(?:must|should) be a string"
         r"|\bcontent(?:\.str)?: input should be a valid string|invalid type: sequence, expected a string"
-        r"|expected a string,? (?:but )?(?:got|received) (?:an? )?(?:list|array)"
-        r"|can only concatenate str|content is not a string|content field's type\b|unexpected item type in content",
+        r"|expected a string,? (?:but )?(?:got|received) (?:an? )?(?:list|array)|invalid 'messages' in payload"
+        r"|can only concatenate str|content is not a string|content field's type\b|unexpected item type in content"
+        r"|single .?text.? element per message",
     ),
 }
 """The rules by name, in the order they are applied."""

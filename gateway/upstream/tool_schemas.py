@@ -15,7 +15,7 @@ SCHEMAS = "tools[].input_schema=2020-12"
 SCHEMAS_REFUSED = lazy_pattern(
     r"(?i)input_schema: json schema is invalid|must match json schema draft 2020|function parameters is|moonshot flav"
     r"|\b(?:any|one|all)of\W.{0,60}\bat the top level|\b(?:array|object) schema missing \w|\bitems: missing field"
-    r"|\bspecify the schema type field|not defined in the schema properties"
+    r"|\bspecify the schema type field|not defined in the schema properties|\"parameters\",\s*\"properties\""
 )
 
 _TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})

@@ -109,7 +109,9 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "The provided messages input is invalid. The error info is [Unexpected item type in content.]"  # Qwen
     ],
     ("messages[].image=base64",): ["图片输入格式/解析错误"],
+    ("messages[].image=user", "messages[].content=text"): ["Invalid 'messages' in payload"],  # LM Studio
     ("messages[].content=text",): [
+        "The model expects a single `text` element per message.",  # xAI
         "messages[0].content must be a string",
         "'messages.0' : for 'role:system' ... [('messages.0.content' : value must be a string)]",
         "messages[1]: invalid type: sequence, expected a string at line 1",
@@ -159,6 +161,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
     ("tools[].input_schema=2020-12",): [
         "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 (see https://j.org).",
         "tools.3.input_schema: JSON schema is invalid - please consult https://json-schema.org",
+        '[ { "code": "invalid_type", "path": [ 2, "function", "parameters", "properties" ], "message": "Required" } ]',
         "Invalid schema for function 'f': In context=('properties', 'a'), array schema missing items.",
         "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
         "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",

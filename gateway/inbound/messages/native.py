@@ -46,7 +46,7 @@ from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import NO_SYSTEM_TURNS, SYSTEM_FIRST, THOUGHTS, with_each_part
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.overrides import ParameterNames, with_parameters
-from gateway.upstream.refused_params import BETA, EVERY_BETA, MESSAGES, REASONING_BACK
+from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
 from gateway.upstream.request_rules import fit_request, is_rule
 from gateway.upstream.translation import with_limit
 from gateway.upstream.vendors import vendor_of
@@ -146,7 +146,7 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
 _NEEDED = frozenset(
     {
         *("model", "max_tokens", "messages", "system", "tools", "stream", "stop_sequences", "thinking"),
-        *("output_config", "mcp_servers", "container", "id", "name", "input", "tool_use_id", "content", "source", "data"),
+        *("output_config", "mcp_servers", "container", "id", "name", "input", "content", "source", "input_schema"),
     }
 )
 """Fields and members of blocks that must stay. Any other one may be left out, such as Claude Code's next one."""
@@ -165,9 +165,8 @@ def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tup
 
 def _is_own(name: str) -> bool:
     """Returns whether this is the name of a beta, of a rule that may hold for this API, or of a field that may go."""
-    field = name.removeprefix(f"{MESSAGES}content[].")  # such as what another gateway added to a block
-    is_optional = name.endswith("[].cache_control") or (field.isidentifier() and field not in _NEEDED)
-    return name.startswith(BETA) or is_rule(name) or is_optional
+    field = name.rpartition("[].")[2]  # such as one that another gateway added to a block
+    return name.startswith(BETA) or is_rule(name) or (field.isidentifier() and field not in _NEEDED)
 
 
 def _with_betas(headers: Mapping[str, str], betas: Iterable[str]) -> dict[str, str]:
