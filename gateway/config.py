@@ -135,10 +135,8 @@ def make_home(folder: Path) -> None:
         if os.name != "nt" and stat.S_IMODE(folder.stat().st_mode) != 0o700:
             folder.chmod(0o700)
     elif names := _names(folder):
-        other = plain(min(names), 40)
-        msg = (
-            f"{plain(str(folder))} holds files of another program ({other}); name an empty or a new folder with --home"
-        )
+        problem = f"holds files of another program ({plain(min(names), 40)})"
+        msg = f"{plain(str(folder))} {problem}; name an empty or a new folder with --home"
         raise BadRequest(msg, param="home")
 
 

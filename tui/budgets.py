@@ -56,7 +56,9 @@ def budget_column(budgets: Callable[[R], Sequence[BudgetView]], rank: int = 0) -
 
 def budget_tone(share: float) -> str:
     """Returns the tone of a budget whose used share is this."""
-    return "bad" if share >= 1 else "warn" if share >= WARN_SHARE else ""
+    if share >= 1:
+        return "bad"
+    return "warn" if share >= WARN_SHARE else ""
 
 
 def budget_line(budget: BudgetView, width: int) -> str:

@@ -25,7 +25,9 @@ def cost(nanos: int) -> str:
         return "$0"
     if amount < 500:
         return f"{sign}<$0.00001"
-    digits = 2 if amount >= 100 * DOLLAR else 4 if amount >= DOLLAR // 1000 else 6
+    digits = 4 if amount >= DOLLAR // 1000 else 6
+    if amount >= 100 * DOLLAR:
+        digits = 2
     step = DOLLAR // 10**digits
     units = (2 * amount + step) // (2 * step)  # half up: formatting a float would round some amounts down
     return f"{sign}${units / 10**digits:,.{digits}f}"

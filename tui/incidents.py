@@ -17,7 +17,9 @@ def timeline(incidents: Sequence[Incident], now: int, width: int) -> Content:
     card = TextCard(width, label=15)
     for incident in incidents:
         lasts = incident.lasts(now)
-        tone = "bad" if incident.paused and incident.until is None else "warn" if lasts else "dim"
+        tone = "warn" if lasts else "dim"
+        if incident.paused and incident.until is None:
+            tone = "bad"
         mark = glyphs.WARNING if lasts else glyphs.OK
         place = "the store" if incident.channel == STORE else safe(incident.channel, 40)
         subject = f"{safe(incident.budget, 80)}:" if incident.budget else place

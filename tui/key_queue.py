@@ -51,9 +51,8 @@ class KeyQueueApp(App[Result]):
 
     async def _handle(self, event: events.Key | events.Paste) -> None:
         target = self.focused or self.screen
-        enters_palette = (
-            isinstance(event, events.Key) and event.key == "enter" and isinstance(self.screen, CommandPalette)
-        )
+        is_enter = isinstance(event, events.Key) and event.key == "enter"
+        enters_palette = is_enter and isinstance(self.screen, CommandPalette)
         self._closing_palette = self.screen if enters_palette else None
         self._is_busy = True
         if isinstance(event, events.Paste):  # Textual's inputs take only the first line

@@ -67,9 +67,8 @@ class ConsoleSession:
     def client(self) -> control.ControlClient:
         """Returns the client of the attached server. Raises Unavailable if none is attached."""
         if self._client is None or self.link != "attached":
-            raise Unavailable(
-                f"The server is not running. Press {self.key('app.start')} to start it.", code="server_gone"
-            )
+            msg = f"The server is not running. Press {self.key('app.start')} to start it."
+            raise Unavailable(msg, code="server_gone")
         return self._client
 
     @property

@@ -44,13 +44,12 @@ COLUMNS = [
     ),
 ]
 
+_KEY_WORDS = {True: "none needed", False: ""}
 PRESET_COLUMNS = [
     ListColumn("Preset", lambda p: p.name),
     ListColumn("Dialect", lambda p: p.dialect),
     ListColumn("Base URL", lambda p: p.base_url or "yours, set with --base-url"),
-    ListColumn(
-        "Key", lambda p: f"env:{p.key_variable}" if p.key_variable else "none needed" if p.local else "", "whole"
-    ),
+    ListColumn("Key", lambda p: f"env:{p.key_variable}" if p.key_variable else _KEY_WORDS[p.local], "whole"),
 ]
 
 
@@ -215,7 +214,9 @@ def _row(m: ListedModel, names: list[str], listing: ListingView, view: ChannelVi
 def _state(model: ListedModel, *, changed: bool, served: bool) -> str:
     if not changed or model.state == "gone":
         return model.state
-    return "offered" if served else "kept_out" if model.served else model.state
+    if served:
+        return "offered"
+    return "kept_out" if model.served else model.state
 
 
 def _removed_names(view: ChannelView, patterns: tuple[str, ...]) -> set[str]:

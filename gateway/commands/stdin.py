@@ -70,9 +70,8 @@ def read_prompt() -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        notify(
-            f"note: stdin is not UTF-8 (byte {error.start + 1}); invalid bytes are sent as '\N{REPLACEMENT CHARACTER}'"
-        )
+        effect = "invalid bytes are sent as '\N{REPLACEMENT CHARACTER}'"
+        notify(f"note: stdin is not UTF-8 (byte {error.start + 1}); {effect}")
         return data.decode(errors="replace")
 
 

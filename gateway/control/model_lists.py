@@ -90,9 +90,8 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     if names := models_without_price(channel, current, engine.catalog.registry):
         models_text = first_of([plain(model, 80) for model in names], 5)
         name = plain(channel.name)
-        _log.warning(
-            "channel '%s' lists new models without a price, which no dollar budget stops: %s", name, models_text
-        )
+        problem = "lists new models without a price, which no dollar budget stops"
+        _log.warning("channel '%s' %s: %s", name, problem, models_text)
 
 
 def models_without_price(channel: Channel, before: Channel | None, registry: Registry) -> list[str]:
@@ -299,8 +298,11 @@ _BUSY = ("upstream_rate_limited", "upstream_overloaded")
 
 
 def _no_list_error(channel: Channel, reason: str, param: str = "models", *, busy: bool = False) -> BadRequest:
-    advice = "" if "Check " in reason else f"check its {'address' if param == 'base_url' else 'address and its key'}; "
-    advice = "try again in a minute; " if busy else advice
+    advice = f"check its {'address' if param == 'base_url' else 'address and its key'}; "
+    if busy:
+        advice = "try again in a minute; "
+    elif "Check " in reason:  # it says what to check
+        advice = ""
     names = "if it has no list, name its models: 'tollkeeper channel add NAME --models a,b,c'"
     ending = "" if param == "key" else f"; {advice}{names}"
     message = f"no list of models from channel '{channel.name}': {reason}{ending}"

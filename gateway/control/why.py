@@ -264,9 +264,8 @@ def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun) -> Iterator[Rout
             view = _route(engine, route.channel, model.name, route.served.upstream_name, passed)
             chance = round(chances.get(route.channel.id, 0.0), 4)
             is_last_resort = bool(chance and view.passed)
-            yield msgspec.structs.replace(
-                view, place=place_text(route, engine.health.latency), chance=chance, last_resort=is_last_resort
-            )
+            place = place_text(route, engine.health.latency)
+            yield msgspec.structs.replace(view, place=place, chance=chance, last_resort=is_last_resort)
 
 
 def _unused_routes(engine: Engine, call: PlannedCall, listed: set[str]) -> Iterator[RouteView]:

@@ -79,7 +79,9 @@ def differences_of(changes: Sequence[EntityChange]) -> list[Difference]:
     for change in _with_renamed_groups(changes):
         if change.table not in NOUNS:
             continue
-        action = "added" if change.before is None else "removed" if change.after is None else "changed"
+        action = "removed" if change.after is None else "changed"
+        if change.before is None:
+            action = "added"
         try:
             old, new = _to_entity(change.table, change.before), _to_entity(change.table, change.after)
             fields = field_differences(change.table, old, new)

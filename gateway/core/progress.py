@@ -51,14 +51,12 @@ class ProgressReporter:
         context, delivery = call.context, call.delivery
         first_byte, delivery.reported_at = delivery.first_byte, delivery.last_write
         output = call.attempt.stream.state.tally.rough_tokens if call.attempt.stream is not None else 0
-        price, spent = call.attempt.price, Nanos(0)
+        price, spent, input_bound = call.attempt.price, Nanos(0), context.request.bound.tokens
         if price is not None:
-            usage = Usage(input=context.request.bound.tokens, output=output)
+            usage = Usage(input=input_bound, output=output)
             spent = cost(usage, rates(price, usage.input, context.group.multiplier))
         ttft = None if first_byte is None else Millis(round((first_byte - context.origin.began) * 1000))
-        running = msgspec.structs.replace(
-            call.running, ttft=ttft, input=context.request.bound.tokens, output=output, cost=spent
-        )
+        running = msgspec.structs.replace(call.running, ttft=ttft, input=input_bound, output=output, cost=spent)
         self.books.update(running)
         self.bus.publish_progress(running)
         return spent

@@ -67,9 +67,8 @@ def check_overrides(value: Overrides | None) -> None:
             raise BadRequest(f"overrides: {name} is nested deeper than 50 levels", param="overrides")
     both = ", ".join(sorted(overrides.set.keys() & {*overrides.default, *overrides.remove}))
     if both:
-        raise BadRequest(
-            f"overrides: a parameter that is set can neither have a default nor be removed: {both}", param="overrides"
-        )
+        msg = f"overrides: a parameter that is set can neither have a default nor be removed: {both}"
+        raise BadRequest(msg, param="overrides")
     if len(overrides.system) > 100_000:
         raise BadRequest("overrides: the system prompt is longer than 100000 characters", param="overrides")
     if overrides.replace_system and not overrides.system:

@@ -57,9 +57,8 @@ def highest_cost(
     """
     if not (price.tiers or price.extras or extras.variants or extras.advisor_cost):  # as for most calls
         input_rate = max(price.input, price.cached_input or 0, price.cache_write or 0, price.cache_write_long or 0)
-        return _round_half_up(
-            input_tokens * input_rate + output_tokens * price.output + price.per_call * MILLION, multiplier
-        )
+        millionths = input_tokens * input_rate + output_tokens * price.output + price.per_call * MILLION
+        return _round_half_up(millionths, multiplier)
     highest = _highest_millionths(price, input_tokens, output_tokens, extras)
     for variant in extras.variants:
         if (varied := variant_price(price, variant)) is not None:

@@ -181,9 +181,8 @@ def left_text(why: Why) -> str:
         for budget in party.budgets:
             label = f"left of the {budget_name(budget.window, owner)}"
             if budget.nanos is not None:
-                held = (
-                    f" ({brief_dollars(budget.held_nanos)} more is held for running calls)" if budget.held_nanos else ""
-                )
+                held_text = f" ({brief_dollars(budget.held_nanos)} more is held for running calls)"
+                held = held_text if budget.held_nanos else ""
                 money.append((max(0, budget.nanos - budget.spent_nanos - budget.held_nanos), f"is {label}{held}"))
             if budget.tokens is not None:
                 tokens.append((max(0, budget.tokens - budget.spent_tokens), label))

@@ -150,7 +150,9 @@ def brief_count(number: int) -> str:
     """Returns a count with three significant digits: ``950``, ``12.3k``, ``1.25M``."""
     for letter, size in (("B", 1_000 * MILLION), ("M", MILLION), ("k", 1_000)):
         if number >= size - size // 2_000:
-            digits = 2 if number < 10 * size else 1 if number < 100 * size else 0
+            digits = 1 if number < 100 * size else 0
+            if number < 10 * size:
+                digits = 2
             rounded = f"{Decimal(number) / size:.{digits}f}"
             return (rounded.rstrip("0").rstrip(".") if digits else rounded) + letter
     return str(number)

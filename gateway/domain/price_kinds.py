@@ -37,9 +37,8 @@ def parse_rule(text: str) -> PriceRule:
     input_output, *words = amounts_text.split() or [""]
     input_amount, slash, output_amount = input_output.partition("/")
     if not equals or not slash:
-        raise BadRequest(
-            f"{text.strip()!r} is not a rule such as 'mon-fri 01:00-04:00 UTC = 5/20', which is input/output"
-        )
+        msg = f"{text.strip()!r} is not a rule such as 'mon-fri 01:00-04:00 UTC = 5/20', which is input/output"
+        raise BadRequest(msg)
     amounts: dict[str, Any] = {"input": parse_dollars(input_amount), "output": parse_dollars(output_amount)}
     tiers: list[Tier] = []
     extras: dict[str, Nanos] = {}

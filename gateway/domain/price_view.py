@@ -116,9 +116,8 @@ def news_lines(news: PriceNews) -> list[str]:
         lines.append(f"the price list of {news.as_of} is old; a newer tollkeeper has a newer one")
     counts = (("raise", news.raised), ("lower", news.lowered), ("add", news.added))
     if changes := [f"{verb} {count_text(count, 'price')}" for verb, count in counts if count]:
-        lines.append(
-            f"an import would {first_of(changes, len(changes))}: 'tollkeeper price import --dry-run' shows them"
-        )
+        line = f"an import would {first_of(changes, len(changes))}: 'tollkeeper price import --dry-run' shows them"
+        lines.append(line)
     lines += [
         f"'{plain(row.model)}' costs more from {row.day} on: {_amounts(row.next_input_nanos, row.next_output_nanos)} "
         f"instead of {_amounts(row.input_nanos, row.output_nanos)}"

@@ -356,9 +356,8 @@ def _status_condition(value: str) -> Condition:
     if value in _STATES:
         return StateCondition(value)
     if not re.fullmatch(r"(>=?|<=?|=)?[0-9]{1,3}", value, re.ASCII):
-        raise BadRequest(
-            f"st:{value} is not a status; write st:err, st:ok, st:4xx, st:429, st:>=400 or one of {', '.join(_STATES)}"
-        )
+        examples = f"st:err, st:ok, st:4xx, st:429, st:>=400 or one of {', '.join(_STATES)}"
+        raise BadRequest(f"st:{value} is not a status; write {examples}")
     return _number_condition("status", value, int)
 
 

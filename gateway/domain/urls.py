@@ -65,9 +65,8 @@ def refuse_url(name: str) -> None:
 def base_url_warning(url: str) -> str:
     """Returns a warning about an allowed URL, or an empty string."""
     if urlsplit(url).scheme == "http" and not is_private(url):
-        return (
-            f"{plain(url)} is not encrypted: everyone on the network path can read the key, the prompts and the answers"
-        )
+        effect = "everyone on the network path can read the key, the prompts and the answers"
+        return f"{plain(url)} is not encrypted: {effect}"
     return ""
 
 
@@ -128,9 +127,8 @@ def parse_proxy(text: str) -> Proxy:
     except ValueError as exc:
         raise _bad_proxy("its port is not valid") from exc
     if parts.scheme != "http":
-        raise _bad_proxy(
-            "it must begin with http:// (what goes through it is still encrypted as the channel's URL says)"
-        )
+        note = "what goes through it is still encrypted as the channel's URL says"
+        raise _bad_proxy(f"it must begin with http:// ({note})")
     if not parts.hostname or text != plain(text, 2000) or not text.isascii() or " " in text:
         raise _bad_proxy("it has no host, or characters that are not allowed in a URL")
     if parts.path.strip("/") or "?" in text or "#" in text:

@@ -338,7 +338,9 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
 def conversion(api: str, *, native: bool) -> str:
     """Returns ``native`` or ``translated``; empty for chat completions, the gateway's own form."""
-    return "" if api == CHAT_API else "native" if native else "translated"
+    if api == CHAT_API:
+        return ""
+    return "native" if native else "translated"
 
 
 class CallPage(msgspec.Struct, frozen=True, kw_only=True):

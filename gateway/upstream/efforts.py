@@ -113,7 +113,9 @@ def nearest_level(sent: str, accepted: Collection[str]) -> str:
 
 def effort_of(budget: int) -> str:
     """Returns the effort that a budget for thinking stands for."""
-    return "low" if budget < 2048 else "medium" if budget < 8192 else "high"
+    if budget < 2048:
+        return "low"
+    return "medium" if budget < 8192 else "high"
 
 
 def chat_effort(fields: Fields) -> str | None:

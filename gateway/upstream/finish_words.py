@@ -54,4 +54,6 @@ def _meaning_of(word: str) -> str:
 def finish_reason(word: str, *, has_calls: bool) -> str:
     """Returns the ``finish_reason`` in chat completions. Unless it was cut or filtered, ``has_calls`` decides it."""
     meaning = meaning_of(word)
-    return meaning if meaning in ("length", "content_filter") else "tool_calls" if has_calls else "stop"
+    if meaning in ("length", "content_filter"):
+        return meaning
+    return "tool_calls" if has_calls else "stop"

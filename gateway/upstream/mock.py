@@ -115,9 +115,8 @@ def check_options(options: Mapping[str, Option]) -> None:
         meaning = MEANINGS.get(stored_name(name))
         if meaning is None:
             names = ", ".join(MEANINGS)
-            raise BadRequest(
-                f"options: '{plain(name, 64)}' is not an option of the mock; the options are: {names}", param="options"
-            )
+            msg = f"options: '{plain(name, 64)}' is not an option of the mock; the options are: {names}"
+            raise BadRequest(msg, param="options")
         try:
             msgspec.convert({stored_name(name): value}, MockPlan)
         except msgspec.ValidationError as error:

@@ -112,9 +112,10 @@ class AccountPage(ConsolePage):
         card, now = TextCard(width, label=12), self.session.now()
         card.row("status", *self._status(account))
         available, held = account.available_nanos, account.held_nanos
+        tone = "warn" if available < LOW_BALANCE else "bold"
         card.row(
             "available",
-            (dollars(available), "bad" if available <= 0 else "warn" if available < LOW_BALANCE else "bold"),
+            (dollars(available), "bad" if available <= 0 else tone),
             (f"   {dollars(held)} held by running calls" if held else "", "dim"),
             self._outlook(account),
         )

@@ -224,15 +224,12 @@ def _unlisted_models(session: ConsoleSession, proposals: Sequence[PriceProposal]
     without_preset = [
         safe(row.name, 40) for row in channels if not unlisted.isdisjoint(model.name for model in row.models)
     ]
-    text = (
-        f"\nStill without a price, as no list applies: {first_names}. {key} sets one, or takes that of another model."
-    )
+    advice = f"{key} sets one, or takes that of another model."
+    text = f"\nStill without a price, as no list applies: {first_names}. {advice}"
     if not without_preset:
         return text
-    edit = session.key("entity.edit")
-    return (
-        f"{text} It is not known whose models {first_of(without_preset, 3)} has: a preset says it ({edit} on page 4)."
-    )
+    channel_names, edit = first_of(without_preset, 3), session.key("entity.edit")
+    return f"{text} It is not known whose models {channel_names} has: a preset says it ({edit} on page 4)."
 
 
 class ModelsPage(ModelsListing, TrendPage[ModelView]):

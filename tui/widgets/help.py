@@ -104,7 +104,9 @@ def _section(part: tuple[str, Sequence[Row]], width: int) -> list[Content]:
     """Returns the heading, the rows with their texts aligned, and an empty line."""
     title, rows = part
     keys = [len(key) for key, _, _ in rows]
-    key_width = 17 if max(keys) >= 10 else 10 if max(keys) else 2
+    key_width = 10 if any(keys) else 2
+    if max(keys) >= 10:
+        key_width = 17
     label_width = 15 if any(label for _, label, _ in rows) else 0
     result = [content((title, "bold"))]
     for key, name, text in rows:

@@ -180,9 +180,8 @@ class _DeploymentImport:
                 self._config.note(f"models that match '{plain(public, 60)}' {effect}")
             return
         context = whole(self._info.get("max_input_tokens"), 1)
-        channel["models"].append(
-            without_empty(name=public, upstream=upstream if upstream != public else "", context=context)
-        )
+        other_name = upstream if upstream != public else ""
+        channel["models"].append(without_empty(name=public, upstream=other_name, context=context))
 
     def _convert_channel(self, preset: str, provider: str) -> dict[str, Any]:
         """Returns the channel's fields without its models. Raises BadRequest without a valid address."""

@@ -213,9 +213,8 @@ class WholeMessageRenderer(WholeRenderer):
             return rawjson.encode(_message(self._order, [], report, *_MUTED_ENDING))
         has_refusal = any(block.kind is BlockKind.REFUSAL for block in self.blocks)
         content = [part for block in self.blocks for part in self._content_blocks(block)]
-        return rawjson.encode(
-            _message(self._order, content, report, *_ending_of(self.finishes[0], refused=has_refusal))
-        )
+        ending = _ending_of(self.finishes[0], refused=has_refusal)
+        return rawjson.encode(_message(self._order, content, report, *ending))
 
     def _content_blocks(self, block: WholeBlock) -> list[dict[str, Any]]:
         """Returns the vendor's blocks for a block. Only one with media has several."""

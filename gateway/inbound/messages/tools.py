@@ -92,9 +92,8 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice, list[
     is_chosen = choice is not None and any(tool.name == name for tool in server_tools)
     if server_tools and (is_chosen or not offers):
         tool_names = ", ".join(tool.name or tool.type or "" for tool in server_tools)
-        raise unsupported_param(
-            "tools", f"{tool_names}: the vendor's own servers run it; only a channel of dialect anthropic has it"
-        )
+        reason = "the vendor's own servers run it; only a channel of dialect anthropic has it"
+        raise unsupported_param("tools", f"{tool_names}: {reason}")
     raw_tools = rawjson.objects(fields["tools"]) if tools else []
     offered = [raw for raw, offer in zip(raw_tools, all_offers, strict=True) if offer is not None]
     dropped = [f"tools.{tool.name or tool.type}" for tool in server_tools]

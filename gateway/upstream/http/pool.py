@@ -48,9 +48,8 @@ class OpenConnections:
         limit = self._limit()
         is_full = limit > 0 and self.count >= limit
         if is_full and not any(pool.close_one() for pool in self.pools):
-            raise self.no_connection_error(
-                f"all {limit} upstream connections that the system's limit of open files allows are in use"
-            )
+            connections = f"all {limit} upstream connections that the system's limit of open files allows"
+            raise self.no_connection_error(f"{connections} are in use")
         self.count += 1
         return is_full
 

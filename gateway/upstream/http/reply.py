@@ -149,9 +149,8 @@ class Incoming:
         self._size += len(data)
         if self._size > STREAM_LIMIT:
             self._reply.abort()
-            raise AttemptFailed(
-                failures.bad_response(self._reply.channel, f"it is longer than {STREAM_LIMIT >> 20} MiB")
-            )
+            reason = f"it is longer than {STREAM_LIMIT >> 20} MiB"
+            raise AttemptFailed(failures.bad_response(self._reply.channel, reason))
         return data
 
     def note_progress(self, now: float) -> None:
