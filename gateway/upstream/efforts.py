@@ -41,7 +41,7 @@ FORCE_RULES = {
 for requests that ask for thinking, one for those that turn it off, and one for those that leave it to the model."""
 FORCE_REFUSED = lazy_pattern(
     r"(?i)thinking may not be enabled when tool_choice\b|does\s+not\s+support\s+this\s+tool_choice\b"
-    r"|\btool_choice\b[^.]{0,40}?(?:does\s+not\s+support\s+being\s+set|is\s+incompatible\s+with)"
+    r"|\btool_choice\b[^.]{0,40}?(?:does\s+not\s+support\s+being\s+set|is\s+incompatible\s+with|type: 'object')"
 )
 
 _NONE = rawjson.raw("none")

@@ -283,7 +283,7 @@ RULES: Mapping[str, MessageRule] = {
     MESSAGES + "text": MessageRule(
         _without_blanks,
         r"text content (?:is empty|blocks must)|for empty text blocks|must have non-empty content"
-        r"|contentblock object .* blank|with role '\w{4,9}' must not be empty|must have a text parameter"
+        r"|at messages\S+ (?:is|cannot be) (?:blank|empty)|with role '\w{4,9}' must not be empty|have a text parameter"
         r"|either .?content.? or .?tool_calls|content or tool_calls must be set|at least one content element",
     ),
     MESSAGES + "content=some": MessageRule(

@@ -29,6 +29,9 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "Assistant message must contain either 'content' or 'tool_calls'!",  # llama.cpp, of thoughts alone
         "Each message must have at least one content element.",  # xAI
         "text content is empty",  # Moonshot
+        "The text field in the ContentBlock object at messages.11.content.0 is blank. Add text to the text field.",
+        "The content field in the Message object at messages.3 is empty. Add a ContentBlock object to it.",
+        "The content field at messages.2.content.0.toolResult cannot be empty when status value is error.",  # Bedrock
         "Invalid assistant message: content or tool_calls must be set",  # DeepSeek
         "Unable to submit request because it must have a text parameter.",  # Gemini
         "messages: text content blocks must be non-empty",  # Copilot and Bedrock, for Claude
@@ -73,6 +76,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "Thinking mode does not support this tool_choice",
         "The tool_choice parameter does not support being set to required or object in thinking mode",  # DashScope
         "tool_choice 'required' is incompatible with thinking enabled",  # Moonshot
+        "Invalid tool_choice type: 'object'. Supported string values: none, auto, required",  # LM Studio
     ],
     ("messages[].image",): [
         "gpt-oss-120b is not a multimodal model",
