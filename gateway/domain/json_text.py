@@ -112,6 +112,25 @@ def uncut_length(text: bytes) -> int:
     return match.start() if match else len(text)
 
 
+PIECE = 32 * 1024
+"""A JSON string is split after about this many bytes."""
+
+
+def pieces(text: bytes | msgspec.Raw) -> Iterator[bytes]:
+    """Yields a JSON string as several with the same content."""
+    view = memoryview(text)
+    start, stop = 1, len(view) - 1
+    while start < stop:
+        end = min(start + PIECE, stop)
+        while end < stop and view[end] & 0xC0 == 0x80:  # no character is split
+            end += 1
+        piece = bytes(view[start:end])
+        if end < stop:
+            piece = piece[: uncut_length(piece)]
+        yield b'"%b"' % piece
+        start += len(piece)
+
+
 def outside_strings(text: bytes) -> Iterator[bytes]:
     """Yields the text without its strings, in parts, so that a caller can stop early.
 

@@ -13,9 +13,8 @@ import msgspec
 from gateway.domain.answer import AnswerEvent, AnswerId, AnswerMark, AnswerPart, BlockKind, Piece, UsageSeen
 from gateway.domain.channel import Channel
 from gateway.domain.sse import BLANK, event_end, parse
-from gateway.upstream.adapter import AnswerReader
+from gateway.upstream.adapter import LATE_LIMIT, AnswerReader, AnswerStream
 from gateway.upstream.answer_state import AnswerState
-from gateway.upstream.framing import LATE_LIMIT, FramedStream
 
 CONTENTLESS = (AnswerId, UsageSeen, AnswerMark)
 """The parts without content for the client."""
@@ -122,7 +121,7 @@ def template_of(event: bytes, out: bytes, text: bytes) -> Template | None:
     return Template((event[:begin], event[begin + length :]), (out[:out_begin], out[out_begin + length :]))
 
 
-class EventStream(FramedStream):
+class EventStream(AnswerStream):
     """A streamed answer that is read by a dialect's reader."""
 
     def __init__(self, channel: Channel, reader: AnswerReader, state: AnswerState) -> None:
@@ -135,7 +134,7 @@ class EventStream(FramedStream):
         self._templates_left = MAX_TEMPLATES
 
     def _read_events(self, block: bytes) -> bytes:
-        """See ``FramedStream``. The last event may lack its blank line."""
+        """See ``AnswerStream``. The last event may lack its blank line."""
         out: list[bytes] = []
         start = 0
         while start < len(block) and not (self.failure or self.finished):

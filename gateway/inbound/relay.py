@@ -31,11 +31,10 @@ from gateway.domain.sse import (
     with_line_feeds,
 )
 from gateway.domain.usage import Usage
-from gateway.upstream.adapter import AnswerReader, failing_attempt
+from gateway.upstream.adapter import AnswerReader, AnswerStream, failing_attempt
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.failures import REJECTED, bad_response, truncation
-from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
 
 CLIENT_STATUSES = frozenset({400, 413, 422})
@@ -138,7 +137,7 @@ class NativeTap(AnswerState):
             self.failure = failure_named(self._channel, self.broken)
 
 
-class NativeStream(FramedStream):
+class NativeStream(AnswerStream):
     """A streamed answer that passes unchanged."""
 
     def __init__(self, channel: Channel, reader: NativeTap) -> None:
@@ -163,7 +162,7 @@ class NativeStream(FramedStream):
         return self._terminal or self.reader.terminal_event(usage)
 
     def _normalize(self, events: bytes) -> bytes:
-        """See ``FramedStream``. Line ends pass unchanged too."""
+        """See ``AnswerStream``. Line ends pass unchanged too."""
         return as_utf8(events)
 
     def _read_body(self, body: bytes) -> bytes:
@@ -191,7 +190,7 @@ class NativeStream(FramedStream):
         return out
 
     def _read_events(self, events: bytes) -> bytes:
-        """See ``FramedStream``. The bytes between replaced events pass in one piece."""
+        """See ``AnswerStream``. The bytes between replaced events pass in one piece."""
         out: list[bytes] = []
         start = passed = 0
         has_returns = b"\r" in events

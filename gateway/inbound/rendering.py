@@ -29,7 +29,7 @@ from gateway.domain.answer import (
 )
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
-from gateway.domain.json_text import TooManyElements, as_utf8, refuse_many_elements
+from gateway.domain.json_text import PIECE, TooManyElements, as_utf8, pieces, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, BOM, SSEEvent, has_comment, is_idle, parse, stream_in, with_blank_lines
 from gateway.domain.transcript import object_of
@@ -40,7 +40,6 @@ from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
-from gateway.upstream.framing import PIECE, pieces
 
 _MAX_PARTS = 20_000
 """More parts than any real whole answer has. Each takes some 15 µs to read."""

@@ -3,8 +3,10 @@
 Adapters are pure. Only ``Reply`` stands for a running exchange.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import SEEK_END, BytesIO
 from typing import Protocol
 
 import msgspec
@@ -13,11 +15,11 @@ from gateway.domain.answer import AnswerEvent, AnswerPart, Buffer
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.estimate import OutputCounter
 from gateway.domain.failure import AttemptFailed, Failure
-from gateway.domain.json_text import TooManyElements
+from gateway.domain.json_text import TooManyElements, as_utf8
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
-from gateway.domain.sse import SSEEvent
+from gateway.domain.sse import BLANK, BOM, Framer, SSEEvent, stream_in, with_line_feeds
 from gateway.domain.usage import Usage, as_object
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.call_memory import THOUGHTS_REFUSED, CallMemory
@@ -25,9 +27,32 @@ from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify
 from gateway.upstream.translation import NameRules
 
+BODY_LIMIT = 64 * 1024 * 1024
+"""The maximum size of a whole body, in bytes."""
 
-class AnswerStream(Protocol):
-    """One streamed answer: takes upstream bytes, split anywhere, and gives client bytes. Pure."""
+EVENT_LIMIT = 16 * 1024 * 1024
+"""The maximum size of an incomplete event, in bytes."""
+
+LATE_LIMIT = 64 << 10
+"""The maximum size of an event after the end of the answer, in bytes."""
+
+
+def on_one_line(body: bytes) -> bytes:
+    """Returns JSON without line breaks, because parts of it become events unchanged; anything else as it is."""
+    if b"\n" not in body and b"\r" not in body:
+        return body
+    try:
+        return msgspec.json.format(body.strip().removeprefix(BOM), indent=-1)
+    except (ValueError, RecursionError):
+        return body
+
+
+class AnswerStream(ABC):
+    """One streamed answer: takes upstream bytes, split anywhere, and gives client bytes. Pure.
+
+    The bytes are split into events. A whole JSON answer may come although a stream was requested. The first byte shows
+    it; the content type may be wrong.
+    """
 
     events: int = 0
     """The number of data events so far, for the idle deadlines."""
@@ -41,21 +66,89 @@ class AnswerStream(Protocol):
     held: int = 0
     """The number of bytes that are kept for later: of an incomplete event, or of a whole answer."""
 
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._framer = Framer()
+        self._body: BytesIO | None = None
+        """The body so far, if one comes instead of events."""
+        self._recognized = False
+        """Whether the first byte came, which shows if these are events or a body."""
+
     @property
     def final_size(self) -> int | None:
         """Returns the number of characters of an answer that said why it ended; None before that."""
+        return self.state.tally.chars if self.state.complete and not self.state.resumed else None
 
-    def feed(self, data: bytes) -> bytes:
-        """Returns what the client gets now: complete, normalised events, never the usage chunk or ``[DONE]``."""
-
-    def end(self) -> bytes:
-        """Handle the end of the upstream's bytes. Returns the last bytes. Sets either ``finished`` or ``failure``."""
-
+    @abstractmethod
     def cut_short(self) -> bytes:
         """End the answer here. Returns last events with ``finish_reason`` ``length``; then it is finished."""
 
+    @abstractmethod
     def tail(self, usage: Usage) -> bytes:
         """Returns the end of a complete answer: usage if requested, estimated or the upstream's, and ``[DONE]``."""
+
+    @abstractmethod
+    def _read_events(self, block: bytes) -> bytes:
+        """Returns what the client gets for these complete events."""
+
+    @abstractmethod
+    def _read_rest(self, rest: bytes) -> bytes:
+        """Returns what the client gets at the end of the events; ``rest`` is what followed the last complete one."""
+
+    @abstractmethod
+    def _read_body(self, body: bytes) -> bytes:
+        """Returns what the client gets for a body that came instead of events."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Returns what the client gets now: complete, normalised events, never the usage chunk or ``[DONE]``."""
+        if self.failure or self.finished:
+            self.held = 0
+            self._read_late(data)
+            return b""
+        if self._body is not None:
+            self._body.write(data)
+        elif not self._recognized:
+            first = data.removeprefix(BOM).lstrip()[:1]
+            if first in (b"{", b"[", b"<"):  # as no line of a stream; a body that comes at once is not copied
+                self._body = BytesIO(data)
+                self._body.seek(0, SEEK_END)
+            self._recognized = bool(first)
+        if self._body is not None:
+            self.held = self._body.tell()
+            if self.held > BODY_LIMIT:
+                self.failure = bad_response(self._channel, f"it is longer than {BODY_LIMIT >> 20} MiB")
+            return b""
+        block = self._framer.feed(data)
+        self.held = self._framer.held
+        if self.held > EVENT_LIMIT:
+            self.failure = bad_response(self._channel, f"an event is longer than {EVENT_LIMIT >> 20} MiB")
+            return b""
+        if self._framer.has_returns or not block.isascii():
+            block = self._normalize(block)
+        return self._read_events(block) if block else b""
+
+    def end(self) -> bytes:
+        """Handle the end of the upstream's bytes. Returns the last bytes. Sets either ``finished`` or ``failure``."""
+        if self.failure or self.finished:
+            self._read_late(BLANK)
+            return b""
+        if self._body is None:
+            return self._read_rest(self._normalize(self._framer.end()))
+        body = on_one_line(as_utf8(self._body.getvalue()))
+        self._body, self.held = None, 0
+        if events := stream_in(body):
+            return self._read_events(events) + self._read_rest(b"")
+        self.events += 1
+        return self._read_body(body)
+
+    def _read_late(self, data: bytes) -> None:
+        """Read what follows the end of the answer, which may be its usage, but nothing large."""
+        if self.finished and self._body is None and self._framer.held + len(data) <= LATE_LIMIT:
+            self._read_events(self._normalize(self._framer.feed(data)))
+
+    def _normalize(self, events: bytes) -> bytes:
+        """Returns events as they are read: UTF-8, with line feeds as line ends, and without a byte order mark."""
+        return with_line_feeds(as_utf8(events)).removeprefix(BOM)
 
 
 class WholeFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):

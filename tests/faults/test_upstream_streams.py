@@ -8,7 +8,7 @@ import pytest
 from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.channel import Dialect, Timeouts
 from gateway.domain.usage import UsageSource
-from gateway.upstream.framing import EVENT_LIMIT
+from gateway.upstream.adapter import EVENT_LIMIT
 from gateway.upstream.http import reply as incoming
 from tests.cases.anthropic import streams as anthropic
 from tests.conformance.shapes import error_faults, stream_faults

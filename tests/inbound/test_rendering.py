@@ -91,7 +91,7 @@ def test_a_whole_answer_is_streamed() -> None:
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.framing.BODY_LIMIT", 5)
+    monkeypatch.setattr("gateway.upstream.adapter.BODY_LIMIT", 5)
     stream = _stream()
     codes = [(stream.feed(data), stream.failure and stream.failure.code)[1] for data in (b"[   ", b"  ")]
     assert codes == [None, "upstream_bad_response"]

@@ -11,9 +11,8 @@ from hypothesis import given, strategies as st
 from gateway.domain import json_text
 from gateway.domain.channel import Dialect
 from gateway.domain.failure import AttemptFailed
-from gateway.domain.json_text import TooManyElements, count_elements, refuse_many_elements
+from gateway.domain.json_text import TooManyElements, count_elements, pieces, refuse_many_elements
 from gateway.upstream.dialects import new_adapter
-from gateway.upstream.framing import pieces
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
 from tests.fakes.replies import choice, chunk, delta, dumps, event, story, usage, whole

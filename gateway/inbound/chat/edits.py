@@ -12,6 +12,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import AnswerEvent, AnswerFinished, Citation, Medium
+from gateway.domain.json_text import PIECE, pieces
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.sse import BLANK
@@ -19,7 +20,6 @@ from gateway.domain.usage import Usage
 from gateway.inbound.chat.render import CHUNK, COMPLETION, DONE, identity
 from gateway.inbound.rendering import Renderer
 from gateway.upstream.answer_state import AnswerState
-from gateway.upstream.framing import PIECE, pieces
 from gateway.upstream.openai.reader import ParsedChoice
 from gateway.upstream.openai.tool_calls import tool_kind
 from gateway.upstream.tool_call_tracker import TrackedCall

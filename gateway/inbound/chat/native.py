@@ -24,11 +24,10 @@ from gateway.inbound.chat.edits import ChunkEditor, edit_head
 from gateway.inbound.chat.render import WholeChatRenderer, identity
 from gateway.inbound.event_stream import CONTENTLESS, Run
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, WholeRenderer
-from gateway.upstream.adapter import WholeAnswer, WholeFacts
+from gateway.upstream.adapter import AnswerStream, WholeAnswer, WholeFacts
 from gateway.upstream.answer_errors import reports_error
 from gateway.upstream.answer_state import harmless_id
 from gateway.upstream.finish_words import meaning_of
-from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.completions import CompletionsDialect
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, may_report_error
@@ -39,7 +38,7 @@ from gateway.upstream.usage_report import UsageReports
 class NativeChatStream(RenderedStream):
     """One streamed answer."""
 
-    feed = FramedStream.feed  # the editor keeps nothing for the end
+    feed = AnswerStream.feed  # the editor keeps nothing for the end
 
     def __init__(self, reader: ChatReader, order: Order, channel: Channel, editor: ChunkEditor) -> None:
         super().__init__(reader, order, channel, editor)
@@ -70,7 +69,7 @@ class NativeChatStream(RenderedStream):
         return WholeAnswer(body=body if answer == sent else rawjson.encode(answer), state=self.state)
 
     def _read_body(self, body: bytes) -> bytes:
-        """See ``FramedStream``. Everything in the answer is in the chunks that are made of it."""
+        """See ``AnswerStream``. Everything in the answer is in the chunks that are made of it."""
         choices = self._read_choices(body)
         fields = {name: raw for name, raw in self._chat.chunk.items() if name not in ("choices", "usage")}
         self._forget()

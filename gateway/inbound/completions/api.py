@@ -19,7 +19,7 @@ from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Citati
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import text_count
+from gateway.domain.json_text import pieces, text_count
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MAX_CHOICES, MAX_TOKEN_COUNT, STANDARD_FIELDS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, InputBound, bound_of
@@ -44,7 +44,6 @@ from gateway.inbound.rendering import RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.finish_words import finish_reason
-from gateway.upstream.framing import pieces
 from gateway.upstream.openai.completions import DEFAULT_OUTPUT, CompletionsDialect, with_limit
 from gateway.upstream.openai.reader import ParsedChoice
 from gateway.upstream.overrides import with_parameters

@@ -18,6 +18,7 @@ from gateway.domain import rawjson
 from gateway.domain.answer import AnswerFinished, AnswerId, UsageSeen
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
+from gateway.domain.json_text import pieces
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
@@ -28,7 +29,6 @@ from gateway.inbound.relay import NativeTap
 from gateway.upstream.adapter import AnswerReader, WholeAnswer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.anthropic.reader import blocks_in
-from gateway.upstream.framing import pieces
 from gateway.upstream.openai.tool_calls import arguments_text
 
 _CONTENT = {

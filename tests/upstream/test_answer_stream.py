@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gateway.domain.sse import is_stream
-from gateway.upstream.framing import EVENT_LIMIT, on_one_line
+from gateway.upstream.adapter import EVENT_LIMIT, on_one_line
 from tests.cases.streams import GOOD
 from tests.fakes.replies import chunk, delta, usage
 from tests.upstream.makers import error_of, native_stream
@@ -25,7 +25,7 @@ def test_a_body_of_several_lines_is_put_on_one(data: bytes, found: bytes) -> Non
 
 
 def test_an_endless_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.framing.BODY_LIMIT", 10)
+    monkeypatch.setattr("gateway.upstream.adapter.BODY_LIMIT", 10)
     stream = native_stream()
     stream.feed(b"{" + b"x" * 9)
     assert (stream.held, stream.failure) == (10, None)
