@@ -116,6 +116,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("list", "why", "W", "Why", "what a call would get right now, and why", "why TOKEN MODEL"),
     _unlisted("list", "columns", "o", "Columns", "choose which columns are shown"),
     _unlisted("list", "mark", "m", "Mark", "mark or unmark the row, and go to the next"),
+    _unlisted("list", "mark_all", "asterisk", "Mark all", "mark all rows that are shown, or remove all marks"),
     _unlisted("list", "bulk", "b", "Bulk", "enable, disable, move, limit or delete all marked rows"),
     _unlisted("list", "marked", "M", "Marked only", "show only marked rows, or all"),
     Action("list", "copy", "y", "Copy id", "copy the row's id or name"),

@@ -252,8 +252,6 @@ class WizardSteps:
         self._channel: ChannelView | None = None
         self._channel_values: Values = {}
         """The values of the form that created it."""
-        self._owns_channel = False
-        """Whether the wizard created it, and may remove it."""
         self._drafts: dict[str, Mapping[str, str]] = {}
         """The texts that each form was left with, by its title."""
         self._checked: tuple[str, Collection[str]] = ("", ())
@@ -341,7 +339,7 @@ class WizardSteps:
         client, channel = self._session.client, self._channel
         if channel is not None and values == self._channel_values:
             return channel
-        if channel is not None and self._owns_channel:
+        if isinstance(channel, SavedChannel):  # it was created here
             await client.remove_channel(channel.id)
         self._channel = None
         demos = [view for view in self._session.board.channels if view.dialect == Dialect.MOCK]
@@ -349,5 +347,5 @@ class WizardSteps:
             channel = next((view for view in demos if view.name == "demo"), demos[0])
         else:
             channel = await client.add_channel(body or {"name": "demo", "dialect": Dialect.MOCK.value})
-        self._channel, self._owns_channel, self._channel_values = channel, body is not None, values
+        self._channel, self._channel_values = channel, values
         return channel

@@ -19,7 +19,7 @@ from tui import clipboard
 from tui.columns import Column, fit_columns, sortable_columns
 from tui.format import count_text
 from tui.listing import ListRows, PageListing, RowSource, row_filter
-from tui.pages.base import GONE, AnyPage, ConsolePage, Verb
+from tui.pages.base import GONE, AnyPage, ConsolePage, Verb, unmark
 from tui.saved_state import PageState
 from tui.session import ConsoleSession
 from tui.text import content, safe
@@ -108,6 +108,18 @@ def mark_row(page: AnyPage) -> None:
             toggle_marked_only(page)
 
 
+def mark_all(page: AnyPage) -> None:
+    """Mark all rows that are shown; if they are marked already, remove all marks."""
+    table = page.table
+    shown = {*map(table.source.key, range(table.source.count))}
+    if shown <= table.marks:
+        unmark(page)
+    else:
+        table.marks |= shown
+        table.refresh()
+        page.draw_lead()
+
+
 def toggle_marked_only(page: AnyPage) -> None:
     """Show only the marked rows, or all rows again."""
     table, showed_marked = page.table, page.shows_marked
@@ -193,6 +205,7 @@ VERBS: Mapping[str, Verb] = {
     "reverse": lambda page: _sort_from_top(page, page.view.sort, reverse=not page.view.reverse),
     "columns": choose_columns,
     "mark": mark_row,
+    "mark_all": mark_all,
     "marked": toggle_marked_only,
     "export": export_rows,
     "copy": copy_name,

@@ -122,6 +122,11 @@ async def typed(app: Stage, pilot: Pilot[None], text: str) -> None:
         (["j", "m", "M", "M"], FRUITS, "apple", " 1 marked: b changes them all  "),
         (["j", "m", "M", "escape"], FRUITS, "apple", " 1 marked: b changes them all  "),
         (["j", "m", "M", "m"], FRUITS, "apple", " 4 fruits"),
+        (["m", "asterisk"], FRUITS, "apple", " 4 marked: b changes them all  "),
+        (["m", "asterisk", "asterisk"], FRUITS, "apple", " 4 fruits"),
+        (["j", "m", "M", "asterisk"], FRUITS, "apple", " 4 fruits"),
+        (["slash", *"e", "enter", "asterisk"], ["pear", "apple", "cherry"], "pear", " 3 marked: b changes them all  "),
+        (["slash", *"e", "enter", "asterisk", "escape"], FRUITS, "pear", " 3 marked: b changes them all  "),
     ],
 )
 async def test_keys_filter_sort_and_mark(keys: list[str], names: list[str], current: str, lead: str) -> None:
