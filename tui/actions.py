@@ -169,8 +169,5 @@ def key_text(action: Action) -> str:
 
 def bindings(*scopes: str, verbs: frozenset[str] | None = None) -> list[BindingType]:
     """Returns Textual's bindings for the actions of these scopes; with ``verbs``, only for those with one of them."""
-    return [
-        Binding(action.keys, f"act('{action.verb}')", action.label, show=False, id=action.id)
-        for action in actions_in(*scopes)
-        if action.keys and (verbs is None or action.verb in verbs)
-    ]
+    actions = (a for a in actions_in(*scopes) if a.keys and (verbs is None or a.verb in verbs))
+    return [Binding(a.keys, f"act('{a.verb}')", a.label, show=False, id=a.id) for a in actions]

@@ -204,11 +204,8 @@ async def check_limits(case: Case) -> str | Step:
     for obstacle in case.why.obstacles:
         if issubclass(error_class(obstacle.status, obstacle.code), RateLimited):
             return _obstacle_failure(obstacle)
-    remaining = [
-        f"{party.kind} '{plain(party.name)}' has {', '.join(map(_remaining_text, party.limits))}"
-        for party in case.why.parties
-        if party.limits
-    ]
+    parties = [(party, ", ".join(map(_remaining_text, party.limits))) for party in case.why.parties if party.limits]
+    remaining = [f"{party.kind} '{plain(party.name)}' has {limits}" for party, limits in parties]
     return "; ".join(remaining) or "no limits are set"
 
 

@@ -47,11 +47,8 @@ def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int |
     channel because this one was paused are not counted.
     """
     incidents = run(lambda client: client.incidents(channels))
-    recent = [
-        incident
-        for incident in incidents
-        if incident.lasts(now()) or max(incident.last, incident.ended or incident.quiet_from) >= (since or 0)
-    ]
+    ends = [(incident, max(incident.last, incident.ended or incident.quiet_from)) for incident in incidents]
+    recent = [incident for incident, end in ends if incident.lasts(now()) or end >= (since or 0)]
     out_list(recent[:limit], COLUMNS, empty="no incidents")
 
 

@@ -195,15 +195,12 @@ def _print_key(new: NewToken, message: str) -> None:
 
 
 def _pairs(view: TokenView) -> list[tuple[str, str]]:
+    ends = [(key, since_text(key.since, now())) for key in view.keys if key.since is not None]
     return [
         ("name", view.name),
         ("id", view.id),
         ("key", view.hint),
-        *(
-            ("former key", f"{shown_part(key.handle)} until {since_text(key.since, now())}")
-            for key in view.keys
-            if key.since is not None
-        ),
+        *(("former key", f"{shown_part(key.handle)} until {end}") for key, end in ends),
         ("state", view.state),
         ("created", formatting.moment(view.created_ms)),
         ("last used", formatting.moment(view.last_used_ms) or "never"),

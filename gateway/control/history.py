@@ -35,11 +35,9 @@ async def list_history(edits: ConfigEdits, request: web.Request) -> list[History
     if not set(kinds) <= set(NOUNS.values()):
         raise BadRequest(f"kind: must be one of {', '.join(NOUNS.values())}", param="kind")
     since, until = params.get("since", 0), params.get("until", FOREVER)
-    selected = [
-        state
-        for state in reversed(entry_states(edits.history).values())
-        if since <= state.entry.time < until and _concerns(state.entry, kinds, names)
-    ]
+    states = reversed(entry_states(edits.history).values())
+    in_time = (state for state in states if since <= state.entry.time < until)
+    selected = [state for state in in_time if _concerns(state.entry, kinds, names)]
     return await asyncio.to_thread(lambda: [*map(view_of, selected[:limit])])
 
 

@@ -35,11 +35,8 @@ async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_local_offer(edits.engine, vendor)) for vendor in LOCAL_SERVERS]
     local_offers = [offer for task in tasks if (offer := task.result()) is not None]
-    return [
-        offer
-        for offer in (*local_offers, *key_offers(os.environ))
-        if offer.base_url not in used and not edits.engine.address.startswith(offer.base_url)
-    ]
+    new_offers = (offer for offer in (*local_offers, *key_offers(os.environ)) if offer.base_url not in used)
+    return [offer for offer in new_offers if not edits.engine.address.startswith(offer.base_url)]
 
 
 def key_offers(environ: Mapping[str, str]) -> list[Offer]:

@@ -201,12 +201,8 @@ def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
 
 def _remaining_price(edits: ConfigEdits, model: str) -> str:
     """Returns, for a message, which price the model still has: the owner's at a channel, or its target's."""
-    channels = [
-        channel.name
-        for channel in in_order(edits.registry.channels.values())
-        if any(served.name == model and served.price is not None for served in channel.models)
-    ]
-    if channels:
+    offers = ((c.name, m) for c in in_order(edits.registry.channels.values()) for m in c.models if m.name == model)
+    if channels := [name for name, served in offers if served.price is not None]:
         command = f"tollkeeper price remove {word(model)} --channel {word(channels[0])}"
         names = first_of([f"'{plain(name)}'" for name in channels], 3)
         return f" except at channel {names}: '{command}' removes that"

@@ -68,11 +68,8 @@ async def with_known_prices(channel: Channel, old: Channel | None, registry: Reg
 
     Implausible prices are left out. Without the price list, only prices that the upstream publishes are known.
     """
-    unpriced = [
-        served
-        for served in new_models(channel, old)
-        if served.price is None and not set_by_owner(channel_price(channel, served, registry.prices))
-    ]
+    new = (served for served in new_models(channel, old) if served.price is None)
+    unpriced = [served for served in new if not set_by_owner(channel_price(channel, served, registry.prices))]
     if not unpriced or not channel.known_prices:
         return channel
     try:

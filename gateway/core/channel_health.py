@@ -177,11 +177,8 @@ class ChannelHealth:
     def trying(self, channel: ChannelId, key: ChannelId | str = "") -> Iterator[None]:
         """Make the call in the block the trial of its channel and key, if they are half-open and have none."""
         now, candidates = self._mono(), (self.failing.get(channel), self.failing.get(ChannelId(key)))
-        trials = [
-            failures
-            for failures in candidates
-            if failures is not None and failures.reason and failures.until <= now and not failures.trial
-        ]
+        due = (failures for failures in candidates if failures is not None and failures.until <= now)
+        trials = [failures for failures in due if failures.reason and not failures.trial]
         for failures in trials:
             failures.trial = True
         try:

@@ -28,9 +28,7 @@ class GroupModels:
         self._group = group
         self._registry = registry
         self._now = now
-        channels = [
-            channel for channel in registry.channels.values() if channel.enabled and group.name in channel.groups
-        ]
+        channels = [c for c in registry.channels.values() if c.enabled and group.name in c.groups]
         self._scopes = {channel.id: channel_scope(channel, registry.settings) for channel in channels}
         self._single_keys = {
             channel.id: [(channel.with_only_key(key), id, name) for key, id, name in channel.several_keys]

@@ -33,11 +33,8 @@ def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Re
     if undone_by := states[entry.id].undone_by:
         message = f"change {entry.id} ({plain(entry.done)}) is already undone, by change {undone_by}"
         raise Conflict(message, code="already_undone")
-    newer = [
-        other
-        for other in entries
-        if other.id > entry.id >= other.undoes and not states[other.id].undone_by and other.source.via != "gateway"
-    ]
+    in_force = (other for other in entries if not states[other.id].undone_by and other.source.via != "gateway")
+    newer = [other for other in in_force if other.id > entry.id >= other.undoes]
     changes: list[Change] = []
     reasons: list[str] = []
     for change in reversed(entry.changes):

@@ -59,11 +59,9 @@ def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -
 
 
 def _visible_text(model: str, token: Token, group: Group, channels: list[str]) -> str:
-    rules = [
-        f"group '{plain(group.name)}' has it from {first_of([plain(name) for name in channels], 5)}"
-        if channels
-        else "no channel has it, others answer for it"
-    ]
+    rules = ["no channel has it, others answer for it"]
+    if channels:
+        rules = [f"group '{plain(group.name)}' has it from {first_of([plain(name) for name in channels], 5)}"]
     if group.models:
         rules.append(f"the group shows {_matching_pattern(model, group.models)}")
     if token.models:

@@ -126,13 +126,8 @@ class Kind(msgspec.Struct, Generic[T], kw_only=True, eq=False):
 
     def option(self, field: Field, **changes: Any) -> Option:
         """Returns an option with the field's flags. ``changes`` replace its other attributes."""
-        defaults: dict[str, Any] = {
-            "name": field.id,
-            "metavar": self.metavar,
-            "read": self.read,
-            "completes": self.completes,
-        }
-        return Option(flags=field.flags, help=field.help, **(defaults | changes))
+        option = Option(flags=field.flags, name=field.id, help=field.help, metavar=self.metavar, read=self.read)
+        return msgspec.structs.replace(option, **{"completes": self.completes, **changes})
 
     def change(self, field: Field, options: Mapping[str, Any], before: T) -> Any:
         """Returns the value after a command's options, by parameter names; UNSET if they do not set it."""

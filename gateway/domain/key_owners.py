@@ -151,11 +151,8 @@ def retirements(changes: Iterable[Change], before: Registry, after: Registry, no
     old_keys = [key for table, id_ in edited for key in _retired_keys(getattr(before, table).get(id_), now)]
     new_digests = {key.digest for table, id_ in edited for key in _retired_keys(getattr(after, table).get(id_), now)}
     existing = after.tokens.keys() | after.channels.keys()
-    retired = [
-        msgspec.structs.replace(key, removed=key.owner not in existing)
-        for key in old_keys
-        if key.digest not in new_digests
-    ]
+    lost_keys = (key for key in old_keys if key.digest not in new_digests)
+    retired = [msgspec.structs.replace(key, removed=key.owner not in existing) for key in lost_keys]
     revived = [Change("retired", key_digest, None) for key_digest in new_digests if key_digest in before.retired]
     by_age = sorted(before.retired.values(), key=lambda key: key.since)
     surplus = by_age[: max(0, len(by_age) + len(retired) - 1_000)] if retired else []

@@ -100,9 +100,7 @@ class Budgets(Pairs[tuple[Budget, ...]], kw_only=True):
         return {window: amount for window, amount in amounts.items() if amount is not None}
 
     def with_content(self, value: tuple[Budget, ...], content: Mapping[Window, int | None]) -> tuple[Budget, ...]:
-        amounts: dict[str, dict[str, Any]] = {
-            budget.window: {"nanos": budget.nanos, "tokens": budget.tokens} for budget in value
-        }
+        amounts: dict[str, dict[str, Any]] = {b.window: {"nanos": b.nanos, "tokens": b.tokens} for b in value}
         budgets = [
             Budget(window=window, **amounts.get(window, {}) | {self.unit_field: content.get(window)})
             for window in Window

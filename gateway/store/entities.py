@@ -199,11 +199,9 @@ def _checksum(tables: Mapping[str, Mapping[Any, object]]) -> str:
 
 def _damaged_error(path: Path, reason: str) -> StoreDamaged:
     old = path.with_name("config.old.json")
-    fix = (
-        f"{old.name} is the version before the last change: copy it to {path.name}"
-        if old.exists()
-        else f"restore {path.name} from a backup"
-    )
+    fix = f"restore {path.name} from a backup"
+    if old.exists():
+        fix = f"{old.name} is the version before the last change: copy it to {path.name}"
     place = files.ordinary_path(path)
     message = f"{place} cannot be used: {plain(reason, 300)}. Nothing was changed; {fix}"
     return StoreDamaged(message, details={"file": str(place)})

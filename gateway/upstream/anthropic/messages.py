@@ -45,11 +45,8 @@ _TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "
 
 def blocks_of(parts: Iterable[TextPart | MediaPart]) -> list[Block]:
     """Returns the blocks without blank texts, which the API refuses. Raises BadRequest for media it refuses."""
-    return [
-        text_block(part) if isinstance(part, TextPart) else _media_block(part)
-        for part in parts
-        if not (isinstance(part, TextPart) and part.blank)
-    ]
+    accepted = (part for part in parts if not (isinstance(part, TextPart) and part.blank))
+    return [text_block(part) if isinstance(part, TextPart) else _media_block(part) for part in accepted]
 
 
 def text_block(text: TextPart) -> Block:
