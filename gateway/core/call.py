@@ -17,10 +17,11 @@ from typing import Protocol
 import msgspec
 
 from gateway.core.answer_memory import AnswerShare
+from gateway.core.auth import current_token
 from gateway.core.catalog import Catalog
 from gateway.core.model_entry import Route
 from gateway.core.quota import CallNeed, HoldPlan, ModelNeed
-from gateway.core.rate_scopes import ConcurrencyGate
+from gateway.core.rate_scopes import GateKey
 from gateway.core.ratelimit import CountedCall
 from gateway.domain.advice import advice
 from gateway.domain.answer import Buffer
@@ -96,13 +97,13 @@ class CallOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CallContext(msgspec.Struct, frozen=True):
-    """What a call begins with. It never changes."""
+    """What a call begins with. It changes only while the call waits for a slot."""
 
     origin: CallOrigin
     request: InboundRequest
     client: Client
     catalog: Catalog
-    """The configuration when the call arrived. An edit does not change running calls."""
+    """The configuration when the call was admitted. An edit does not change running calls."""
     token: Token
     group: Group
 
@@ -138,12 +139,12 @@ class CallLimits(msgspec.Struct):
 
     headers: Callable[[], dict[str, str]] = dict
     """Returns the ``x-ratelimit-*`` headers."""
-    gates: tuple[ConcurrencyGate, ...] = ()
-    """The gates of its token and group where the call has a slot."""
+    gates: tuple[GateKey, ...] = ()
+    """The keys of the gates of its token and group where the call has a slot."""
     counted_calls: Sequence[CountedCall] = ()
     """What the call adds to the rates of its token and group."""
-    channel_slot: ConcurrencyGate | None = None
-    """The channel's gate where the call has a slot, until its attempt ends."""
+    channel_slot: GateKey | None = None
+    """The key of the channel's gate where the call has a slot, until its attempt ends."""
     unaffordable: Mapping[str, QuotaExceeded] = {}
     """Fallbacks that may not answer, because what is left does not pay for them, with their errors."""
     marks: tuple[str, ...] = ()
@@ -229,6 +230,16 @@ class Call:
             stream=request.stream,
         )
         context.client.on_gone = self._on_client_gone
+
+    def update(self, catalog: Catalog, now: Millis) -> None:
+        """Use the configuration as it is after a wait. Raises InvalidToken if the token is not usable any more."""
+        token = current_token(self.context.token, catalog, now)
+        if catalog is not self.context.catalog:
+            group = catalog.registry.groups[token.group]
+            names = {"token_name": token.name, "group": group.id, "group_name": group.changed_name}
+            self.context = msgspec.structs.replace(self.context, catalog=catalog, token=token, group=group)
+            self.running = msgspec.structs.replace(self.running, **names)
+            self.needs = ()
 
     def _on_client_gone(self) -> None:
         """End the call when its client leaves. A plain one is finished and charged instead if its channel allows it."""

@@ -10,7 +10,7 @@ from gateway.core.call import Call
 from gateway.core.concurrency import wait_text
 from gateway.core.model_entry import Route
 from gateway.core.progress import ProgressReporter
-from gateway.core.rate_scopes import ConcurrencyGate
+from gateway.core.rate_scopes import ConcurrencyGate, GateKey
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import LimitCheck, SkippedRoute
 from gateway.domain.errors import GatewayError
@@ -27,10 +27,10 @@ class ChannelLimits:
     def check_for(self, call: Call) -> LimitCheck:
         return partial(self.check, call.need.rate_tokens, call.limits.channel_slot)
 
-    def check(self, tokens: int, held: ConcurrencyGate | None, route: Route) -> SkippedRoute | None:
+    def check(self, tokens: int, held: GateKey | None, route: Route) -> SkippedRoute | None:
         """Returns why the channel's limits exclude a call of ``tokens`` that has a slot at ``held``, or None."""
         scope, gate = route.scope, route.scope.gate
-        if gate is not None and gate != held and not self.limiter.concurrency.has_room(gate):
+        if gate is not None and gate.key != held and not self.limiter.concurrency.has_room(gate):
             reason = f"at its limit of {gate.limit} {plural(gate.limit, 'call in flight')}"
             return SkippedRoute(route.channel.name, reason, "full", 1.0)  # when a slot comes free is unknown
         if scope.has_rates and (reached := self.limiter.first_reached((scope,), tokens)) is not None:
@@ -43,12 +43,12 @@ class ChannelLimits:
         for counted in attempt.counted_calls:  # the previous attempt used no tokens
             counted.correct_tokens(0)
         attempt.counted_calls = ()
-        gate = scope.gate
-        if limits.channel_slot != gate:
+        key = None if scope.gate is None else scope.gate.key
+        if limits.channel_slot != key:
             self.release_slot(call)
-            if gate is not None:
-                self.limiter.concurrency.enter((gate,))
-                limits.channel_slot = gate
+            if key is not None:
+                self.limiter.concurrency.enter((key,))
+                limits.channel_slot = key
         if scope.has_rates:
             attempt.counted_calls = self.limiter.take((scope,), call.need.rate_tokens)
 

@@ -14,7 +14,7 @@ from math import ceil
 
 import msgspec
 
-from gateway.core.rate_scopes import ConcurrencyGate
+from gateway.core.rate_scopes import ConcurrencyGate, GateKey
 from gateway.domain.errors import GatewayError, RateLimited
 from gateway.domain.human_values import plural
 
@@ -25,7 +25,7 @@ class _Line(msgspec.Struct, eq=False):
     """The calls at one gate."""
 
     taken: int = 0
-    waiters: deque[tuple[ConcurrencyGate, "asyncio.Future[ConcurrencyGate]"]] = msgspec.field(default_factory=deque)
+    waiters: deque[tuple[ConcurrencyGate, "asyncio.Future[GateKey]"]] = msgspec.field(default_factory=deque)
     """The calls that wait, oldest first: the gate as each of them saw it, and the future gate that gives it a slot."""
     limit: int | None = None
     """The limit that was set while calls waited here; None for the limit of their gates."""
@@ -35,27 +35,27 @@ class ConcurrencyLimiter:
     """The queues of all gates."""
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[str, str], _Line] = {}
+        self._lines: dict[GateKey, _Line] = {}
         self._closed: GatewayError | None = None
 
-    def full(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> ConcurrencyGate | None:
-        """Returns the first gate without a free slot, except those ``held``."""
-        return next((gate for gate in gates if not self.has_room(gate) and gate not in held), None)
+    def full(self, gates: Iterable[ConcurrencyGate], held: Collection[GateKey] = ()) -> ConcurrencyGate | None:
+        """Returns the first gate without a free slot, except those whose keys are ``held``."""
+        return next((gate for gate in gates if not self.has_room(gate) and gate.key not in held), None)
 
     def has_room(self, gate: ConcurrencyGate) -> bool:
         line = self._lines.get(gate.key)
         return line is None or (line.taken < gate.limit and not line.waiters)
 
-    def enter(self, gates: Iterable[ConcurrencyGate]) -> None:
-        """Take a slot at each gate."""
-        for gate in gates:
-            self._lines.setdefault(gate.key, _Line()).taken += 1
+    def enter(self, keys: Iterable[GateKey]) -> None:
+        """Take a slot at the gate of each key."""
+        for key in keys:
+            self._lines.setdefault(key, _Line()).taken += 1
 
-    def leave(self, gates: Iterable[ConcurrencyGate]) -> None:
-        for gate in gates:
-            line = self._lines[gate.key]
+    def leave(self, keys: Iterable[GateKey]) -> None:
+        for key in keys:
+            line = self._lines[key]
             line.taken -= 1
-            self._hand_over(gate.key, line)
+            self._hand_over(key, line)
 
     def slots_taken(self, key: tuple[str, str]) -> int:
         return self._lines.get(key, _Line()).taken
@@ -70,13 +70,13 @@ class ConcurrencyLimiter:
             raise _no_slot(gates[0])
         return with_room
 
-    async def wait(self, gates: Sequence[ConcurrencyGate]) -> ConcurrencyGate:
-        """Returns the gate that gave a slot. Raises RateLimited when none did in time, or the error of ``close``."""
+    async def wait(self, gates: Sequence[ConcurrencyGate]) -> GateKey:
+        """Returns the key of a gate with a slot. Raises RateLimited if none did in time, or the error of ``close``."""
         if self._closed is not None:
             raise self._closed
         gates = self.gates_with_room(gates)
         loop = asyncio.get_running_loop()
-        granted: asyncio.Future[ConcurrencyGate] = loop.create_future()
+        granted: asyncio.Future[GateKey] = loop.create_future()
         longest = max(gates, key=lambda gate: gate.wait_s)
         timer = loop.call_later(longest.wait_s, _reject, granted, _no_slot(longest, waited=True))
         for gate in gates:
@@ -118,13 +118,13 @@ class ConcurrencyLimiter:
                 if line.taken >= (gate.limit if line.limit is None else line.limit):
                     return
                 line.taken += 1
-                granted.set_result(gate)
+                granted.set_result(key)
             line.waiters.popleft()
         line.limit = None
         if not line.taken:
             del self._lines[key]
 
-    def _remove(self, gates: Sequence[ConcurrencyGate], granted: "asyncio.Future[ConcurrencyGate]") -> None:
+    def _remove(self, gates: Sequence[ConcurrencyGate], granted: "asyncio.Future[GateKey]") -> None:
         for gate in gates:
             line = self._lines.get(gate.key)
             if line is not None and (gate, granted) in line.waiters:
@@ -152,6 +152,6 @@ def _no_slot(gate: ConcurrencyGate, *, waited: bool = False) -> RateLimited:
     return RateLimited(msg, code=code, retry_after_s=1.0, details=details)
 
 
-def _reject(granted: "asyncio.Future[ConcurrencyGate]", error: GatewayError) -> None:
+def _reject(granted: "asyncio.Future[GateKey]", error: GatewayError) -> None:
     if not granted.done():
         granted.set_exception(error)

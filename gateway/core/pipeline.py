@@ -180,8 +180,8 @@ class Pipeline:
         if self._broken_streams.conversations.items:
             call.result.after_break = self._broken_streams.is_repetition(context.token.id, context.request)
         if admission.gates and not call.limits.gates:  # a call that waited has its slots
-            self.limiter.concurrency.enter(admission.gates)
-            call.limits.gates = admission.gates
+            call.limits.gates = tuple([gate.key for gate in admission.gates])
+            self.limiter.concurrency.enter(call.limits.gates)
         if admission.scopes:
             call.limits.counted_calls = self.limiter.take(admission.scopes, call.need.rate_tokens)
         self.attempts.chooser.retries.calls += 1

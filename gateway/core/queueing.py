@@ -13,7 +13,6 @@ import msgspec
 
 from gateway.core.admission import Admission, admit
 from gateway.core.attempts import Attempts
-from gateway.core.auth import current_token
 from gateway.core.call import Call, Client
 from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
@@ -115,7 +114,7 @@ class CallQueue:
                 self._note(call, first.gates)
                 with suppress(RateLimited):  # without a slot, the last resort is tried, or the error names the reason
                     call.limits.channel_slot = await self.limiter.concurrency.wait(first.gates)
-            current_token(call.context.token, self.catalog(), self.clock.wall())
+            call.update(self.catalog(), self.clock.wall())
             admission = admit(call, self.limiter, self.books, self.attempts.preparer.recalled_tokens)
 
     def _note(self, call: Call, gates: Iterable[ConcurrencyGate]) -> None:
@@ -127,6 +126,6 @@ class CallQueue:
 
     def _enter(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
         """Take a slot at each gate where the call has none."""
-        new_gates = tuple(gate for gate in gates if gate not in call.limits.gates)
+        new_gates = tuple(gate.key for gate in gates if gate.key not in call.limits.gates)
         self.limiter.concurrency.enter(new_gates)
         call.limits.gates += new_gates

@@ -16,11 +16,14 @@ from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 
+GateKey = tuple[str, str]
+"""What a gate limits: ``("token", id)``, for streams ``("token streams", id)``. It stays when the limit is edited."""
+
 
 class ConcurrencyGate(msgspec.Struct, frozen=True, kw_only=True):
     """A limit of one scope's calls in flight."""
 
-    key: tuple[str, str]
+    key: GateKey
     label: str
     """For the message: ``token 'laptop'``."""
     name: str

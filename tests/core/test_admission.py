@@ -174,16 +174,16 @@ def test_a_tight_group_budget_refuses_too(limiter: Limiter) -> None:
 def test_a_full_gate_is_reported_and_not_those_that_were_passed(limiter: Limiter) -> None:
     token, catalog = kit.token(limits=Limits(concurrent=1, streams=1)), offered()
     calls, streams = catalog.call_scopes(token).stream_gates
-    limiter.concurrency.enter((calls, streams))
+    limiter.concurrency.enter((calls.key, streams.key))
     call = call_of(token, catalog, stream=True)
     assert admit(call, limiter, Purse(10**9)).full == calls
-    call.limits.gates = (calls,)
+    call.limits.gates = (calls.key,)
     assert admit(call, limiter, Purse(10**9)).full == streams
-    call.limits.gates = (calls, streams)
+    call.limits.gates = (calls.key, streams.key)
     assert admit(call, limiter, Purse(10**9)).full is None
 
 
 def test_a_plain_call_is_not_a_stream(limiter: Limiter) -> None:
     token, catalog = kit.token(limits=Limits(streams=1)), offered()
-    limiter.concurrency.enter(catalog.call_scopes(token).stream_gates)
+    limiter.concurrency.enter([gate.key for gate in catalog.call_scopes(token).stream_gates])
     assert admit(call_of(token, catalog), limiter, Purse(10**9)).full is None

@@ -145,13 +145,13 @@ def test_a_call_that_has_a_slot_needs_no_other(rig: Rig) -> None:
     (route,) = rig.catalog.visible(rig.token)["m"].routes
     assert route.scope is not None
     assert route.scope.gate is not None
-    rig.limiter.concurrency.enter([route.scope.gate])
+    rig.limiter.concurrency.enter([route.scope.gate.key])
     check = rig.pipeline.attempts.channel_limits.check
     found = check(1, None, route)
     assert found is not None
     assert (found.rule, found.wait_s) == ("full", 1.0)
-    assert check(1, route.scope.gate, route) is None
-    rig.limiter.concurrency.leave([route.scope.gate])
+    assert check(1, route.scope.gate.key, route) is None
+    rig.limiter.concurrency.leave([route.scope.gate.key])
 
 
 async def test_a_plain_answer_reports_what_its_call_used(rig: Rig) -> None:

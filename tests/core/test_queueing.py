@@ -15,6 +15,7 @@ from gateway.domain.errors import InvalidToken, RateLimited, Unavailable
 from gateway.domain.events import CallLeft
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
+from gateway.domain.registry import Change
 from gateway.domain.units import ChannelId, Nanos
 from tests.core import kit
 from tests.core.ends import GOOD_STREAM, Answered, FakeClient, FakeReply, error_body, whole
@@ -143,6 +144,55 @@ async def test_changes_of_the_account_during_the_wait_count(
     ward.rig.grant(grant)
     await ward.finish(first)
     assert (await caught_task(second)).code == code
+
+
+@pytest.mark.parametrize("owner", ["token", "channel"])
+@pytest.mark.parametrize("models", [(), ("other",)], ids=["removed", "another model"])
+async def test_a_channel_that_is_gone_after_the_wait_gets_no_call(
+    ward: Ward, owner: str, models: tuple[str, ...]
+) -> None:
+    first, second = await ward.queue(owner)
+    (channel,) = ward.rig.store.entities.registry.channels.values()
+    if models:
+        ward.rig.channel("up", *models, limits=channel.limits)
+    else:
+        ward.rig.store.entities.apply([Change("channels", channel.id, None)])
+    await ward.finish(first)
+    error = await caught_task(second)
+    assert (error.code, len(ward.gates)) == ("model_not_found", 1)
+
+
+@pytest.mark.parametrize("owner", ["token", "channel"])
+async def test_a_call_that_waited_goes_to_the_channel_that_replaced_the_one_it_waited_for(
+    ward: Ward, owner: str
+) -> None:
+    ward.rig.upstreams.on("other", lambda: FakeReply(whole()))
+    first, second = await ward.queue(owner)
+    ward.rig.channel("up", enabled=False, limits=Limits(concurrent=1))
+    ward.rig.channel("other")
+    await ward.finish(first)
+    assert (await second).headers["x-gateway-channel"] == "other"
+
+
+async def test_a_call_that_waited_belongs_to_the_group_that_its_token_has_now(ward: Ward) -> None:
+    ward.rig.put("groups", "work", Group(name="work", multiplier=2_000_000))
+    ward.rig.channel(groups=("home", "work"))
+    first, second = await ward.queue("token")
+    ward.rig.change_token(group="work", name="desk")
+    await ward.follow(first)
+    await ward.finish(second)
+    own, later = ward.rig.records
+    assert (later.group, later.token_name, later.cost) == ("work", "desk", 2 * own.cost)
+
+
+@pytest.mark.parametrize("owner", ["token", "channel"])
+async def test_a_limit_that_was_raised_during_the_wait_counts_the_call_once(ward: Ward, owner: str) -> None:
+    first, second = await ward.queue(owner)
+    ward.limit(owner, concurrent=3)
+    await ward.follow(first)
+    scope = (owner, ward.rig.token.id if owner == "token" else "ch_up")
+    assert ward.rig.limiter.concurrency.slots_taken(scope) == 1
+    await ward.finish(second)
 
 
 @pytest.mark.parametrize("owner", ["token", "channel"])

@@ -346,7 +346,7 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
             counted, call = running.pop(chance.randrange(len(running)))
             call.tokens, call.runs = chance.choice((0, 1, 5, 50)), False
             _correct(counted, call.tokens)
-            limiter.concurrency.leave(terms.gates)
+            limiter.concurrency.leave([gate.key for gate in terms.gates])
             continue
         tokens = chance.randint(1, 10) + chance.choice((0, 3, 100))
         admits = _admits(limiter, terms, tokens)
@@ -354,7 +354,7 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
         counts[not admits] += 1
         if admits:
             call = Taken(mono.now, tokens)
-            limiter.concurrency.enter(terms.gates)
+            limiter.concurrency.enter([gate.key for gate in terms.gates])
             running.append((limiter.take(terms.rated_scopes, tokens), call))
             for party in parties:
                 party.calls.append(call)
