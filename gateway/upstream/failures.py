@@ -199,6 +199,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.RATE, frozenset({400, 403, *_FAULT}), _RATE),
     (FailureKind.CLIENT, frozenset({400, 401, 404, 422}), _OTHER_API),
     (FailureKind.CLIENT, frozenset({401, 404}), _NO_STATE),
+    (FailureKind.CLIENT, frozenset({403}), lazy_pattern(r"cachedcontent not found|permission to access the file ")),
     (FailureKind.MISSING, frozenset({401, 403}), _DENIED),
     (FailureKind.MISSING, frozenset({403}), _NO_MODEL),
     (FailureKind.AUTH, frozenset({401, 403}), None),
