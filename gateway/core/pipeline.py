@@ -43,7 +43,7 @@ from gateway.domain.units import TokenId
 from gateway.domain.usage import COUNTED_HERE, NOTHING
 from gateway.inbound.api import HttpRequest, InboundRequest, is_large, parse_large
 from gateway.store.books import Books
-from gateway.store.inflight import withheld_error
+from gateway.store.recorder import withheld_error
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 
 _log = logging.getLogger("tollkeeper")

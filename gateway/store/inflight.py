@@ -1,11 +1,8 @@
-"""Inflight: the file of running calls, which survives a crash, and the records of answers that are withheld.
+"""Inflight: the file of running calls, which survives a crash.
 
 A call gets two lines: at its beginning all that is known of it, and at its end its id. The second line is
 written only when the record is safe from a power cut, so at any moment the call is in this file or in the log. The file
 is emptied when no call runs, and rewritten when it has grown too large.
-
-An answer is released after its record is written. If the disk refuses the record, the answer is withheld: the client
-gets an error, and the record, if it is written later, has the same error and charges nothing.
 """
 
 import errno
@@ -17,12 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.domain.call import Outcome, Record, Running, usage_fields
-from gateway.domain.errors import Unavailable
-from gateway.domain.units import CallId, Nanos
-from gateway.domain.usage import NOTHING
+from gateway.domain.call import Running
+from gateway.domain.units import CallId
 from gateway.store import files
-from gateway.store.errors import RETRY_AFTER_S
 
 LIMIT = 4 << 20
 """A file of this many bytes is rewritten with the calls that still run."""
@@ -187,28 +181,3 @@ class Inflight:
             else:
                 self.running.pop(CallId(entry), None)
         return unreadable
-
-
-def withheld_record(record: Record, reason: str) -> Record:
-    """Returns the record of a call whose answer is withheld. Its cost becomes a possible cost of its channel."""
-    return msgspec.structs.replace(
-        record,
-        status=503,
-        outcome=Outcome.ERROR,
-        code="store_failed",
-        error=(
-            f"the gateway could not keep the record of this call ({reason}), so its answer is withheld and nothing is "
-            "charged. Try again; calls are refused until the store works again"
-        ),
-        finish="",
-        **usage_fields(NOTHING),
-        cost=Nanos(0),
-        rates=None,
-        balance=record.balance if record.balance is None else Nanos(record.balance + record.cost),
-        possible=record.cost,
-    )
-
-
-def withheld_error(record: Record) -> Unavailable:
-    """Returns the error that the client of a withheld answer gets, with the text of the record."""
-    return Unavailable(record.error or "the answer is withheld", code=record.code, retry_after_s=RETRY_AFTER_S)

@@ -1,9 +1,9 @@
 """Recorder: writes holds and records, syncs them, and keeps records that the disk refuses until it accepts them.
 
 The record of a good answer is written before the end of the answer is released: to the open call file, else to the
-space that the disk reserve frees, else to a new file. If all of these fail, the record becomes a failure's, which
-charges nothing (``inflight.withheld_record``), and the answer is withheld. What could not be written stays in the
-``Backlog``. While anything is wrong, no new call may begin.
+space that the disk reserve frees, else to a new file. If all of these fail, the answer is withheld: the client gets
+an error, and the record has the same error and charges nothing. What could not be written stays in the ``Backlog``.
+While anything is wrong, no new call may begin.
 
 ``Syncer`` is the thread that waits for the disk, so that the event loop never does. It runs a tenth of a second after
 something was written, or at once if a call waits. One round serves all calls that wait by then: a group commit.
@@ -20,12 +20,14 @@ from itertools import islice
 
 import msgspec
 
-from gateway.domain.call import Record, Running
+from gateway.domain.call import Outcome, Record, Running, usage_fields
+from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId, Nanos
+from gateway.domain.usage import NOTHING
 from gateway.store.disk_reserve import NO_SPACE, DiskReserve
-from gateway.store.errors import DiskErrors
+from gateway.store.errors import RETRY_AFTER_S, DiskErrors
 from gateway.store.files import reason
-from gateway.store.inflight import Inflight, withheld_record
+from gateway.store.inflight import Inflight
 from gateway.store.log import Log
 from gateway.store.tail import PartlyWritten
 
@@ -309,3 +311,28 @@ class Backlog:
                 refunded += record.cost
                 replaced.append((record, new))
         return replaced
+
+
+def withheld_record(record: Record, reason: str) -> Record:
+    """Returns the record of a call whose answer is withheld. Its cost becomes a possible cost of its channel."""
+    return msgspec.structs.replace(
+        record,
+        status=503,
+        outcome=Outcome.ERROR,
+        code="store_failed",
+        error=(
+            f"the gateway could not keep the record of this call ({reason}), so its answer is withheld and nothing is "
+            "charged. Try again; calls are refused until the store works again"
+        ),
+        finish="",
+        **usage_fields(NOTHING),
+        cost=Nanos(0),
+        rates=None,
+        balance=record.balance if record.balance is None else Nanos(record.balance + record.cost),
+        possible=record.cost,
+    )
+
+
+def withheld_error(record: Record) -> Unavailable:
+    """Returns the error that the client of a withheld answer gets, with the text of the record."""
+    return Unavailable(record.error or "the answer is withheld", code=record.code, retry_after_s=RETRY_AFTER_S)

@@ -17,7 +17,7 @@ from gateway.domain.errors import InternalError, Unavailable
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos
 from gateway.store import files
 from gateway.store.books import Holds
-from gateway.store.inflight import withheld_error, withheld_record
+from gateway.store.recorder import withheld_error, withheld_record
 from gateway.store.store import Store
 from gateway.store.tail import Tail
 from tests.fakes.audit import verify
