@@ -155,14 +155,12 @@ class UpstreamConnection(asyncio.BufferedProtocol):
     def _write(self, head: bytes, body: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        if len(body) <= 16 * 1024:  # copying is cheaper than sending two buffers
+        if len(body) <= PIECE_SIZE:
             self._transport.write(head + body)
-        elif len(body) > PIECE_SIZE:
+        else:
             self._transport.write(head)
             self._unsent = memoryview(body)
             self._write_piece()
-        else:
-            self._transport.writelines((head, body))
 
     def _write_piece(self) -> None:
         """Write the next piece of a large body, unless writing is paused, and schedule the one after it."""
