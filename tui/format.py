@@ -70,11 +70,6 @@ def age(ms: int) -> str:
     return "now"
 
 
-def ago(now: int, moment_ms: int | None) -> str:
-    """Returns the age of a moment in one unit; ``never`` for None."""
-    return "never" if moment_ms is None else age(max(0, now - moment_ms))
-
-
 def countdown(now: int, until: int | None) -> str:
     """Returns the time left until a moment: ``14s``, ``2m05s``; empty for None."""
     if until is None:

@@ -1,6 +1,7 @@
 """Editing: the options of ``add`` and ``edit``, from the tables of fields, and changes of several entities."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
@@ -11,7 +12,7 @@ from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Complet
 from gateway.commands.options import ParsedText, Patch, now, with_options
 from gateway.commands.output import out_change
 from gateway.commands.session import run
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.field_kinds import Option, json_value
 from gateway.domain.fields import Table, changed_fields
 from gateway.domain.history import NOTHING_CHANGED
@@ -69,9 +70,21 @@ def names_argument(complete: Completer) -> Callable[[F], F]:
     return click.argument("refs", metavar="NAME...", nargs=-1, required=True, shell_complete=complete)
 
 
-async def find_each(find: Callable[[str], Awaitable[V]], refs: Iterable[str]) -> list[V]:
-    """Returns the entities with these names or ids, each once. Raises what ``find`` raises."""
-    views = [await find(ref) for ref in refs]
+@contextmanager
+def all_or_nothing(names: Collection[str]) -> Iterator[None]:
+    """Say in the error about an unknown name that the others were not changed either."""
+    try:
+        yield
+    except NotFound as error:
+        if len(names) > 1:
+            error.message = f"{NOTHING_CHANGED}: {error.message}"
+        raise
+
+
+async def find_each(find: Callable[[str], Awaitable[V]], refs: Collection[str]) -> list[V]:
+    """Returns the entities with these names or ids, each once. Raises NotFound if one does not exist."""
+    with all_or_nothing(refs):
+        views = [await find(ref) for ref in refs]
     return [*{view.id: view for view in views}.values()]
 
 

@@ -9,7 +9,7 @@ from gateway.client.receipt import missing_price
 from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import CHANNELS, MODELS, comma_separated
-from gateway.commands.editing import change_together
+from gateway.commands.editing import all_or_nothing, change_together
 from gateway.commands.options import TEXT, ParsedText, confirm, says_yes, yes_option
 from gateway.commands.output import ListColumn, notify, out_json, out_list, out_view, wants_json
 from gateway.commands.price_set import set_price
@@ -196,9 +196,10 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
 def remove_price(models: tuple[str, ...], *, channel: str) -> None:
     """Remove prices. Calls of the models are then counted but not charged, or refused."""
     names = [*dict.fromkeys(models)]
-    if not says_yes():
-        confirm(run(lambda client: _removal_question(client, names, channel)))
-    notify(run(lambda client: change_together(client, "prices", dict.fromkeys(names), channel)))
+    with all_or_nothing(names):
+        if not says_yes():
+            confirm(run(lambda client: _removal_question(client, names, channel)))
+        notify(run(lambda client: change_together(client, "prices", dict.fromkeys(names), channel)))
 
 
 async def _removal_question(client: ControlClient, names: Sequence[str], ref: str) -> str:

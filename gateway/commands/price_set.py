@@ -114,7 +114,9 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
         for view in views:
             new = _under_rule(before[view.model], body) if conditions else view
             lost = _lost_rates(before.get(view.model), new) if compared else ""
-            results.append((view, [lost, _unknown_model_note(view.model, offered)]))
+            subject = "rule does not have" if conditions else "price no longer has"
+            note = f"note: the new {subject}: {lost}" if lost else ""
+            results.append((view, [note, _unknown_model_note(view.model, offered)]))
         return results
 
     _report(run(work, create=True), several=len(models) > 1)
@@ -174,7 +176,7 @@ def _current_prices(views: Sequence[PriceView], channel: str) -> dict[str, Price
 
 
 def _lost_rates(before: PriceView | None, view: PriceView) -> str:
-    """Returns a note about the rates that a price lost, with the options that restore them; empty if it lost none."""
+    """Returns the options that restore the rates that a price lost; empty if it lost none."""
     lost: list[str] = []
     for field in PRICE:
         old = getattr(before or PriceDraft(), field.name)
@@ -185,7 +187,7 @@ def _lost_rates(before: PriceView | None, view: PriceView) -> str:
             is_lost = bool(field.kind.text(old)) and not field.kind.text(new)
         if is_lost:
             lost += map(word, field.arguments(new, old))
-    return f"note: the new price no longer has: {' '.join(lost)}" if lost else ""
+    return " ".join(lost)
 
 
 async def _offered_names(client: ControlClient) -> set[str]:

@@ -13,8 +13,8 @@ from gateway.core.engine import Engine
 from gateway.core.undo import UndoPlan, undo_plan
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
-from gateway.domain.history import EntityChange, HistoryEntry, HistoryView, UndoView, ago, entry_states
-from gateway.domain.human_values import count_text
+from gateway.domain.history import EntityChange, HistoryEntry, HistoryView, UndoView, entry_states
+from gateway.domain.human_values import ago, count_text
 from gateway.domain.key_owners import revivals
 from gateway.domain.money import dollars
 from gateway.domain.registry import NOUNS, Change, Registry, Table

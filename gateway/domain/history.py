@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlencode
 import msgspec
 
 from gateway.domain.config_views import Difference
-from gateway.domain.human_values import brief_span
+from gateway.domain.human_values import ago
 from gateway.domain.registry import Table
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
@@ -203,13 +203,6 @@ def entry_states(entries: Sequence[HistoryEntry]) -> dict[int, EntryState]:
             kind, root = "redo" if target.kind == "undo" else "undo", target.root
         states[entry.id] = EntryState(entry, kind, root, undone.get(entry.id, 0))
     return states
-
-
-def ago(ms: int) -> str:
-    """Returns roughly how long ago: ``just now``, ``12 s ago``, ``3h12m ago``."""
-    if ms < 1_000:
-        return "just now"
-    return f"{ms // 1000} s ago" if ms < 60_000 else f"{brief_span(ms)} ago"
 
 
 def undo_text(done: UndoView, now: int, reader: ChangeSource | None = None) -> str:

@@ -217,6 +217,11 @@ def brief_span(ms: int) -> str:
     raise AssertionError  # sixty seconds are a minute
 
 
+def ago(ms: int) -> str:
+    """Returns roughly how long ago: ``just now``, ``12 s ago``, ``3h12m ago``."""
+    return "just now" if ms < 1_000 else f"{pause_text(ms // 1000)} ago"
+
+
 def call_duration(ms: int) -> str:
     """Returns a duration of a call in at most six cells: ``4ms``, ``0.61s``, ``19.35s``, ``2m05s``."""
     if ms < 10:

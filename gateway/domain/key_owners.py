@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.human_values import brief_span, local_time
+from gateway.domain.human_values import ago, local_time
 from gateway.domain.registry import Change, Registry, RetiredKey
 from gateway.domain.text import REFERENCE, mask, plain
 from gateway.domain.token import PREFIX, Token, TokenState, state_of
@@ -90,8 +90,7 @@ class KeyOwner(msgspec.Struct, frozen=True, kw_only=True):
 
 def since_text(since: Millis, now: Millis) -> str:
     """Returns ``2026-11-25 20:26:31 (2d ago)``."""
-    passed = "just now" if now - since < 1_000 else f"{brief_span(max(0, now - since))} ago"
-    return f"{local_time(since)} ({passed})"
+    return f"{local_time(since)} ({ago(now - since)})"
 
 
 def keys_of(token: Token, registry: Registry) -> Iterator[KeyOwner]:

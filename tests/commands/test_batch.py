@@ -49,7 +49,12 @@ def test_several_are_switched_as_one_change(home: Path, noun: str) -> None:
     assert [rows(home, noun)[name]["enabled"] for name in names] == [False, False]
     ran = tollkeeper(home, noun, "enable", *names, "--json")
     assert [row["enabled"] for row in ran.json] == [True, True]
-    assert tollkeeper(home, noun, "disable", names[0], "nobody").code == Exit.NOT_FOUND
+    refused = tollkeeper(home, noun, "disable", names[0], "nobody")
+    assert (refused.code, refused.err.partition("';")[0]) == (
+        Exit.NOT_FOUND,
+        f"tollkeeper: nothing was changed: no {noun} 'nobody",
+    )
+    assert tollkeeper(home, noun, "disable", "nobody").err.startswith(f"tollkeeper: no {noun} 'nobody'")
     assert rows(home, noun)[names[0]]["enabled"] is True
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gateway.commands import output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import ServedModel
+from gateway.domain.errors import NotFound
 from gateway.domain.price import Tier, UpstreamPrices
 from gateway.domain.price_view import PriceNews
 from gateway.domain.settings import Settings
@@ -357,7 +358,10 @@ def test_removing_looks_and_then_asks() -> None:
         ran = run("price", "remove", PRICE.model, control=control)
         assert (ran.code, effect in ran.err) == (Exit.USAGE, True)
     ran = run("price", "remove", PRICE.model, "nope", answers={"GET /prices": [PRICE]})
-    assert (ran.code, "model 'nope' has no price" in ran.err) == (Exit.NOT_FOUND, True)
+    assert (ran.code, "nothing was changed: model 'nope' has no price" in ran.err) == (Exit.NOT_FOUND, True)
+    answers = {"POST /batch": NotFound("no price for 'nope'", param="model")}
+    ran = run("price", "remove", PRICE.model, "nope", "--yes", answers=answers)
+    assert (ran.code, ran.err) == (Exit.NOT_FOUND, "tollkeeper: nothing was changed: no price for 'nope'\n")
 
 
 def test_news_say_that_there_are_none() -> None:

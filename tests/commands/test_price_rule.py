@@ -42,8 +42,8 @@ def test_conditions_become_those_of_a_rule(options: tuple[str, ...], rule: dict[
     ("amounts", "said"),
     [
         (("--cached", "0.50", "--tier", "200k=2/4"), ""),
-        (("--tier", "200k=2/4"), "note: the new price no longer has: --cached 0.10\n"),
-        ((), "note: the new price no longer has: --cached 0.10 --tier 200k=2/4\n"),
+        (("--tier", "200k=2/4"), "note: the new rule does not have: --cached 0.10\n"),
+        ((), "note: the new rule does not have: --cached 0.10 --tier 200k=2/4\n"),
     ],
 )
 def test_rates_that_a_rule_does_not_have_are_said(amounts: tuple[str, ...], said: str) -> None:

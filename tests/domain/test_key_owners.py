@@ -89,7 +89,9 @@ def test_a_rotated_key_is_remembered_and_found_with_the_time() -> None:
     assert former is not None
     assert present is not None
     assert (former.name, former.since, former.removed, present.since) == ("ci", NOW, False, None)
-    assert former.text(Millis(NOW + 5_000)).startswith("sk-tk-aB3d…nO2q was the key of token 'ci' until 20")
+    text = former.text(Millis(NOW + 5_250))
+    assert text.startswith("sk-tk-aB3d…nO2q was the key of token 'ci' until 20")
+    assert text.endswith("(5 s ago), when it was replaced")
     assert former.text(NOW).endswith("(just now), when it was replaced")
 
 

@@ -10,7 +10,7 @@ from textual.content import Content
 from gateway.client.cells import cut
 from gateway.domain.channel import ChannelFields
 from gateway.domain.fields import CHANNEL, details
-from gateway.domain.human_values import first_of, state_word
+from gateway.domain.human_values import ago, first_of, state_word
 from gateway.domain.incidents import PAUSED_STATES
 from gateway.domain.money import dollars
 from gateway.domain.views import ChannelView, SumRow
@@ -84,9 +84,8 @@ def _add_test(card: TextCard, channel: ChannelView, session: ConsoleSession) -> 
     mark, tone = (glyphs.OK, "ok") if check.ok else (glyphs.FAILED, "bad")
     if check.ok and check.failed_keys:
         mark, tone = glyphs.WARNING, "warn"
-    age = fmt.ago(session.now(), check.time)
-    age_text = "just now" if age == "now" else f"{age} ago"
-    card.row("test", (mark, tone), f" {fmt.duration(check.ms)}, {age_text}: {safe(session.advice(check.text))}")
+    text = f"{ago(session.now() - check.time)}: {safe(session.advice(check.text))}"
+    card.row("test", (mark, tone), f" {fmt.duration(check.ms)}, {text}")
 
 
 def _add_keys(card: TextCard, channel: ChannelView, session: ConsoleSession) -> None:

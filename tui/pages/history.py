@@ -9,7 +9,8 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from gateway.domain.history import HistoryView, ago, undo_text
+from gateway.domain.history import HistoryView, undo_text
+from gateway.domain.human_values import ago
 from tui import format as fmt
 from tui.columns import Column
 from tui.console_app import ConsoleApp

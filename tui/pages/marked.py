@@ -12,7 +12,7 @@ import msgspec
 from gateway.domain.field_kinds import json_value
 from gateway.domain.fields import TOKEN
 from gateway.domain.history import NOTHING_CHANGED
-from gateway.domain.human_values import first_of
+from gateway.domain.human_values import ago, first_of
 from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, DOLLAR_BUDGETS, RateLimits
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
@@ -217,13 +217,12 @@ def _consequences(page: AnyPage, action: str, views: Sequence[Any]) -> str:
 
 
 def usage_text(page: AnyPage, tokens: Sequence[Any]) -> str:
-    """Returns how often tokens were used: ``1,204 calls so far, the last one 14s ago.``."""
+    """Returns how often tokens were used: ``1,204 calls so far, the last one 14 s ago.``."""
     last = max((token.last_used_ms for token in tokens if token.last_used_ms is not None), default=None)
     if last is None:
         return "No calls so far."
-    age = fmt.ago(page.session.now(), last)
     calls = fmt.count_text(sum(token.calls for token in tokens), "call")
-    return f"{calls} so far, the last one {age if age == 'now' else f'{age} ago'}."
+    return f"{calls} so far, the last one {ago(page.session.now() - last)}."
 
 
 def _effect_on_models(page: AnyPage, channels: Sequence[Any]) -> str:

@@ -106,7 +106,9 @@ def _expiry(token: TokenView, now: int) -> str:
 
 
 def _last_used(token: TokenView, now: int) -> str:
-    return "now" if token.held_nanos else fmt.ago(now, token.last_used_ms)
+    if token.held_nanos:
+        return "now"
+    return "never" if token.last_used_ms is None else fmt.age(now - token.last_used_ms)
 
 
 class TokenForm(EntityForm):

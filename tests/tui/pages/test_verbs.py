@@ -63,7 +63,7 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
         ("tokens", {}, "space", TOKEN_OFF, ["Clients get 401 immediately. 1,204 calls so far"]),
         ("tokens", {}, "j e end =2 enter", [("edit_token", "tok_editor", {"name": "editor2"})], ["Token editor saved"]),
         ("tokens", {}, "a", [], ["No tokens of ended programs."]),
-        ("tokens", {}, "d enter", [], ["Delete token ci?", "1,204 calls so far, the last one 14s ago. History"]),
+        ("tokens", {}, "d enter", [], ["Delete token ci?", "1,204 calls so far, the last one 14 s ago. History"]),
         ("tokens", {}, "d y", [("batch", "tokens", {"tok_ci": None})], ["Changed 1 tokens. Press u to undo."]),
         ("tokens", {}, "n =pad down down =claude-*", [], [f"sees 2 models: claude-sonnet-4-5, {HAIKU}"]),
         ("tokens", {}, "n =pad down down =x", [], ["this token sees no models: no pattern matches"]),
