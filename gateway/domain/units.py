@@ -17,6 +17,8 @@ CallId = NewType("CallId", str)
 Factor = Annotated[int, msgspec.Meta(title="factor")]
 """A multiplier in parts per million."""
 
+QUARTER_MS = 900_000
+"""A quarter of an hour: every time zone differs from UTC by a multiple of it."""
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 

@@ -1,5 +1,6 @@
 """CallLog: the records of ended calls. Searches read from the newest record back, without an index; see ``search``."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache
@@ -11,13 +12,13 @@ from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.call import Record, began_at
 from gateway.domain.query import EVERYTHING, CallOrder, OneOf, Query
 from gateway.domain.settings import ExpiringRecords
-from gateway.domain.units import DAY_MS, CallId, Millis
+from gateway.domain.units import DAY_MS, HOUR_MS, QUARTER_MS, CallId, Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store import sums
 from gateway.store.latency import LatencyCache, LatencyTable, book_latency
 from gateway.store.line_format import CRC
 from gateway.store.log import Log
-from gateway.store.rollup import Counts, Dimension, Rollup, Table, in_steps, total, totals_of
+from gateway.store.rollup import Counts, Dimension, Rollup, Table, total, totals_of
 from gateway.store.search import SearchDeadline, matching_calls
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Span, Step, Sums
@@ -112,18 +113,17 @@ class CallLog:
     def sums(self, by: Dimension, since: Millis, until: Millis, step: Step) -> Sums:
         """Returns sums of the calls that began in ``since <= ts < until``: in total, by value and over time.
 
-        Days and months are local. A UTC hour (for calls older than forty days, a UTC day) counts to the local day when
-        it begins. Months are exact as long as the records at their edges are kept.
+        Days and months are local. Of calls older than forty days, a UTC day counts to the local day when it begins.
+        Months, and days that begin inside an hour of UTC, are exact as long as the records at their edges are kept.
         """
         segments, span = self.log.segments, Span(since, until)
         if not step:
             return _sums_of(segments, sums.by_value(segments, by, span), {})
-        if step == "month":
-            table = _by_month(segments, by, span)
+        if step == "month" or (step == "day" and _START_OF["day"](since) % HOUR_MS):
+            table = _by_window(segments, by, span, Window(step))
         else:
             table = sums.over_time(segments, by, span, cache(_START_OF[step]))
-        rows = totals_of(table)
-        return _sums_of(segments, rows, table)
+        return _sums_of(segments, totals_of(table), table)
 
     def latency(self, by: Dimension, since: Millis, until: Millis, step: Step) -> LatencyTable:
         """Returns latency histograms by value and over time, of those calls in ``sums`` whose records are kept."""
@@ -168,12 +168,15 @@ def filtered_sums_of(
 
     The stored sums do not tell which calls match a query, so records are read, and calls without one are missing here.
     """
-    rollup, latency, start_of = Rollup(), LatencyTable(), cache(_START_OF[step])
+    rollups, latency, start_of = defaultdict[int, Rollup](Rollup), LatencyTable(), cache(_START_OF[step])
     for _, call in matching_calls(query, calls.log.segments[::-1], FOREVER, deadline):
-        rollup.add(call)
+        rollups[start_of(call.ts // QUARTER_MS * QUARTER_MS)].add(call)
         book_latency(latency, call, by, start_of)
-    table = in_steps(rollup.table(by), start_of) if step else {}
-    return _sums_of(calls.log.segments, rollup.totals(by), table), latency
+    table: Table = {}
+    for start, rollup in rollups.items():
+        for value, counts in rollup.totals(by).items():
+            table.setdefault(value, {})[start] = counts
+    return _sums_of(calls.log.segments, totals_of(table), table if step else {}), latency
 
 
 def _sums_of(segments: Sequence[Segment], rows: dict[str, Counts], table: Table) -> Sums:
@@ -181,16 +184,16 @@ def _sums_of(segments: Sequence[Segment], rows: dict[str, Counts], table: Table)
     return Sums(total(rows.values()), rows, table, first)
 
 
-def _by_month(segments: Sequence[Segment], by: Dimension, span: Span) -> Table:
-    """Returns the sums of each local month. The calls at its edges are counted one by one."""
+def _by_window(segments: Sequence[Segment], by: Dimension, span: Span, window: Window) -> Table:
+    """Returns the sums of each local month or day. The calls at its edges are counted one by one."""
     table: Table = {}
     earliest = min((segment.earliest for segment in segments if segment.latest), default=span.until)
     latest = max((segment.latest for segment in segments), default=-1)
     start, stop = Millis(max(span.since, earliest)), Millis(min(span.until, latest + 1))
     while start < stop:
-        end = window_end(Window.MONTH, start) or stop
+        end = window_end(window, start) or stop
         for value, counts in sums.by_value(segments, by, Span(start, min(end, span.until))).items():
-            table.setdefault(value, {})[_START_OF["month"](start)] = counts
+            table.setdefault(value, {})[window_start(window, start)] = counts
         start = end
     return table
 
@@ -198,7 +201,7 @@ def _by_month(segments: Sequence[Segment], by: Dimension, span: Span) -> Table:
 _START_OF: Mapping[Step, Callable[[int], int]] = {
     "month": lambda start: window_start(Window.MONTH, Millis(start)),
     "day": lambda start: window_start(Window.DAY, Millis(start)),
-    "hour": lambda start: start,
+    "hour": lambda start: start // HOUR_MS * HOUR_MS,
     "": lambda _: 0,
 }
-"""Functions that return the start of the step that an hour belongs to, by the length of the step."""
+"""Functions that return the start of the step that a moment belongs to, by the length of the step."""

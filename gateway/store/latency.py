@@ -13,7 +13,7 @@ import msgspec
 
 from gateway.domain.call import Outcome, Record
 from gateway.domain.query import Query
-from gateway.domain.units import HOUR_MS, Millis
+from gateway.domain.units import QUARTER_MS, Millis
 from gateway.store.rollup import Dimension
 from gateway.store.search import SearchDeadline, matching_calls
 from gateway.store.segment import Segment
@@ -78,9 +78,9 @@ LatencyTable = dict[str, dict[int, LatencyCounts]]
 
 
 def book_latency(table: LatencyTable, call: Record, by: Dimension, start_of: Callable[[int], int]) -> None:
-    """Count one call in the table. ``start_of`` maps an hour to the start of its hour or day."""
+    """Count one call in the table. ``start_of`` maps a quarter of an hour to the start of its step."""
     if call.outcome not in (Outcome.REFUSED, Outcome.LOST):  # their durations say nothing about upstreams
-        cells, start = table.setdefault(value_of(call, by), {}), start_of(call.ts // HOUR_MS * HOUR_MS)
+        cells, start = table.setdefault(value_of(call, by), {}), start_of(call.ts // QUARTER_MS * QUARTER_MS)
         (cells.get(start) or cells.setdefault(start, LatencyCounts())).add(call.ms, call.ttft)
 
 
@@ -95,7 +95,7 @@ class LatencyCache:
     def table(
         self, segments: Iterable[Segment], by: Dimension, span: Span, step: str, start_of: Callable[[int], int]
     ) -> LatencyTable:
-        """Returns the histograms of calls that began in the span. ``start_of`` maps an hour to its step's start."""
+        """Returns the histograms of calls that began in the span. ``start_of``: see ``book_latency``."""
         table, start_of = LatencyTable(), cache(start_of)
         with self._lock:
             for segment in segments:

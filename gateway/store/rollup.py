@@ -224,16 +224,11 @@ def to_daily(sealed: SealedSegment) -> SealedSegment:
 
 def daily_table(table: Table) -> Table:
     """Returns the sums of a table by day instead of hour."""
-    return in_steps(table, lambda start: start // DAY_MS * DAY_MS)
-
-
-def in_steps(table: Table, start_of: Callable[[int], int]) -> Table:
-    """Returns the sums of a table by longer steps. ``start_of`` maps the start of an hour to the start of its step."""
-    steps = Table()
+    days = Table()
     for value, rows in table.items():
         for start, counts in rows.items():
-            steps.setdefault(value, {}).setdefault(start_of(start), Counts()).merge(counts)
-    return steps
+            days.setdefault(value, {}).setdefault(start // DAY_MS * DAY_MS, Counts()).merge(counts)
+    return days
 
 
 _decode_totals = msgspec.json.Decoder(Totals).decode

@@ -14,7 +14,7 @@ from gateway.domain.query import EVERYTHING, CallOrder, Query
 from gateway.domain.units import DAY_MS, HOUR_MS, CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
-from gateway.store.calls import CallLog
+from gateway.store.calls import CallLog, filtered_sums_of
 from gateway.store.line_format import body_of, join_lines, pack
 from gateway.store.rollup import Counts, SealedSegment, to_daily
 from gateway.store.search import SearchDeadline
@@ -204,6 +204,30 @@ def test_months_are_exact_also_where_sums_are_by_day(tmp_path: Path, zone: str) 
         assert [time.localtime(start / 1000)[1:4] for start in months][-2:] == [(11, 1, 0), (12, 1, 0)]
     assert calls.sums("group", Millis(starts[1] - 1_800_000), Millis(starts[4]), "month").total.calls == 3
     assert calls.sums("group", Millis(FOREVER - 1), Millis(FOREVER), "month").rows == {}
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "Asia/Kathmandu", "America/St_Johns"], indirect=True)
+def test_a_call_after_local_midnight_is_of_that_day_also_inside_an_hour_of_utc(
+    tmp_path: Path, zone: str, sealed: bool
+) -> None:
+    moments = ["12 23:50", "13 00:05", "13 23:20", "13 23:50", "14 00:10"]
+    starts = [int(time.mktime(time.strptime(f"2025-11-{moment}", "%Y-%m-%d %H:%M")) * 1000) for moment in moments]
+    calls = log_of(tmp_path, limit=300)
+    for number, start in enumerate(starts):
+        calls.log.append([record(number, ts=start, group="g", outcome=Outcome.DONE)])
+    if sealed:
+        seal(calls)
+    midnight = Millis(starts[0] - (23 * 60 + 50) * 60_000)
+    sums = calls.sums("group", midnight, Millis(FOREVER), "day")
+    filtered, filtered_latency = filtered_sums_of(calls, Query(since=midnight), "group", "day", SearchDeadline())
+    latency = calls.latency("group", midnight, Millis(FOREVER), "day")
+    for begun in (sums.table["g"], latency["g"], filtered.table["g"], filtered_latency["g"]):
+        days = [time.localtime(start / 1000)[2:5] for start in sorted(begun)]
+        assert days == [(12, 0, 0), (13, 0, 0), (14, 0, 0)], zone
+    for found in (sums, filtered):
+        assert [counts.calls for _, counts in cells_of(found)] == [1, 3, 1], zone
+        assert found.total.calls == 5
 
 
 @pytest.mark.parametrize("sealed", [False, True])
