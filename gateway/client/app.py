@@ -131,12 +131,12 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
         return Launch(variables={**generic, **variables}, defaults=NO_TRACES)
 
 
-def shell_part(variables: Mapping[str, str], place: str = "in the shell that starts it") -> Snippet:
+def shell_snippet(variables: Mapping[str, str], place: str = "in the shell that starts it") -> Snippet:
     """Returns a snippet with variables for a shell."""
     return Snippet(place=place, variables=variables)
 
 
-def file_part(place: str, text: str) -> Snippet:
+def file_snippet(place: str, text: str) -> Snippet:
     """Returns a snippet that is a file or a part of one."""
     return Snippet(place=place, text=text, is_file=True)
 
@@ -161,6 +161,6 @@ def sdk_variables(target: AppTarget) -> dict[str, str]:
     return {**openai_variables(target), **anthropic_variables(target)}
 
 
-def key_part(target: AppTarget) -> Snippet:
+def key_snippet(target: AppTarget) -> Snippet:
     """Returns a snippet with the key in ``KEY_VARIABLE``, which the program's settings name."""
-    return shell_part({KEY_VARIABLE: target.secret})
+    return shell_snippet({KEY_VARIABLE: target.secret})

@@ -15,11 +15,11 @@ from gateway.client.app import (
     Setup,
     Snippet,
     anthropic_variables,
-    file_part,
+    file_snippet,
     json_text,
     openai_variables,
     sdk_variables,
-    shell_part,
+    shell_snippet,
 )
 from gateway.client.coding_agents import CODING_AGENTS
 from gateway.client.connect_card import curl, node, python, quote
@@ -39,7 +39,7 @@ def _llm(target: AppTarget) -> Setup:
     )
     place = "extra-openai-models.yaml in the folder that 'dirname \"$(llm logs path)\"' prints"
     guide = (
-        file_part(place, models),
+        file_snippet(place, models),
         Snippet(place="in a shell; it asks for the key", text="llm keys set tollkeeper"),
         Snippet(place="then", text=f"llm -m {word(target.model)} 'Hello'"),
     )
@@ -58,7 +58,7 @@ def _open_webui(target: AppTarget) -> Setup:
         variables |= {"RAG_OPENAI_API_BASE_URL": target.base_url, "RAG_OPENAI_API_KEY": target.secret}
     text = f"URL: {target.base_url}\nKey: {target.secret}"
     guide = (
-        shell_part(variables, "in the environment of its first start; later starts read its database"),
+        shell_snippet(variables, "in the environment of its first start; later starts read its database"),
         Snippet(place="or in the browser: Admin Panel > Settings > Connections > OpenAI API > +", text=text),
     )
     launch = Launch(
@@ -74,7 +74,7 @@ def _shell_gpt(target: AppTarget) -> Setup:
     variables = {"API_BASE_URL": target.base_url, "OPENAI_API_KEY": target.secret, "DEFAULT_MODEL": target.model}
     text = "\n".join(f"{name}={value}" for name, value in variables.items())
     place = f"or, to keep it: these lines of ~/.config/shell_gpt/.sgptrc ({HOME_NOTE})"
-    return Setup((shell_part(variables), file_part(place, text)))
+    return Setup((shell_snippet(variables), file_snippet(place, text)))
 
 
 def _ollama(target: AppTarget) -> Setup:
@@ -82,7 +82,7 @@ def _ollama(target: AppTarget) -> Setup:
     place = "in the shell that starts a program that speaks Ollama's API"
     by_hand = Snippet(place="or in its settings, as Ollama's address", text=url)
     # oterm puts http:// before OLLAMA_HOST, but not before OLLAMA_URL
-    return Setup((shell_part({"OLLAMA_HOST": url, "OLLAMA_URL": url}, place), by_hand))
+    return Setup((shell_snippet({"OLLAMA_HOST": url, "OLLAMA_URL": url}, place), by_hand))
 
 
 _CHAT_APPS: Mapping[str, App] = {
@@ -90,7 +90,7 @@ _CHAT_APPS: Mapping[str, App] = {
     "open-webui": App(title="Open WebUI", setup=_open_webui, programs=("open-webui",)),
     "gptme": App(
         title="gptme",
-        setup=lambda target: Setup((shell_part({**openai_variables(target), "MODEL": f"local/{target.model}"}),)),
+        setup=lambda target: Setup((shell_snippet({**openai_variables(target), "MODEL": f"local/{target.model}"}),)),
         programs=("gptme",),
     ),
     "shell-gpt": App(title="ShellGPT", setup=_shell_gpt, programs=("sgpt", "shell-gpt")),
@@ -100,10 +100,10 @@ _CHAT_APPS: Mapping[str, App] = {
 
 def _openai(target: AppTarget) -> Setup:
     programs = (
-        file_part("a program in Python", python(target.model)),
-        file_part("a module for Node.js", node(target.model)),
+        file_snippet("a program in Python", python(target.model)),
+        file_snippet("a module for Node.js", node(target.model)),
     )
-    return Setup((shell_part(openai_variables(target)), *programs))
+    return Setup((shell_snippet(openai_variables(target)), *programs))
 
 
 def _anthropic(target: AppTarget) -> Setup:
@@ -114,7 +114,7 @@ client = Anthropic()
 messages = [{{"role": "user", "content": "Hello"}}]
 answer = client.messages.create(model={quote(target.model)}, max_tokens=1024, messages=messages)
 print("".join(block.text for block in answer.content if block.type == "text"))"""
-    return Setup((shell_part(anthropic_variables(target)), file_part("a program in Python", text)))
+    return Setup((shell_snippet(anthropic_variables(target)), file_snippet("a program in Python", text)))
 
 
 def _openai_agents(target: AppTarget) -> Setup:
@@ -124,7 +124,7 @@ from agents import Agent, Runner
 
 agent = Agent(name="Assistant", model={quote(target.model)})
 print(Runner.run_sync(agent, "Hello").final_output)"""
-    return Setup((shell_part(variables), file_part("a program", text)))
+    return Setup((shell_snippet(variables), file_snippet("a program", text)))
 
 
 def _ai_sdk(target: AppTarget) -> Setup:
@@ -142,7 +142,7 @@ const {{ text }} = await generateText({{ model: tollkeeper({quote(target.model)}
 console.log(text);"""
     place = "openai() and anthropic() of @ai-sdk/openai and @ai-sdk/anthropic read these"
     anthropic = {"ANTHROPIC_BASE_URL": target.base_url, "ANTHROPIC_API_KEY": target.secret}
-    return Setup((shell_part({**openai_variables(target), **anthropic}, place), file_part("a module", text)))
+    return Setup((shell_snippet({**openai_variables(target), **anthropic}, place), file_snippet("a module", text)))
 
 
 def _pydantic_ai(target: AppTarget) -> Setup:
@@ -151,7 +151,7 @@ from pydantic_ai import Agent
 
 agent = Agent({quote("openai-chat:" + target.model)})
 print(agent.run_sync("Hello").output)"""
-    return Setup((shell_part(sdk_variables(target)), file_part("a program", text)))
+    return Setup((shell_snippet(sdk_variables(target)), file_snippet("a program", text)))
 
 
 def _langchain(target: AppTarget) -> Setup:
@@ -160,7 +160,7 @@ from langchain_openai import ChatOpenAI
 
 llm = ChatOpenAI(model={quote(target.model)})
 print(llm.invoke("Hello").content)"""
-    return Setup((shell_part(sdk_variables(target)), file_part("a program", text)))
+    return Setup((shell_snippet(sdk_variables(target)), file_snippet("a program", text)))
 
 
 def _llama_index(target: AppTarget) -> Setup:
@@ -179,7 +179,7 @@ llm = OpenAILike(
     context_window={context},
 )
 print(llm.complete("Hello"))"""
-    return Setup((shell_part(openai_variables(target)), file_part("a program", text)))
+    return Setup((shell_snippet(openai_variables(target)), file_snippet("a program", text)))
 
 
 def _litellm(target: AppTarget) -> Setup:
@@ -189,12 +189,12 @@ import litellm
 messages = [{{"role": "user", "content": "Hello"}}]
 answer = litellm.completion(model={quote("openai/" + target.model)}, messages=messages)
 print(answer.choices[0].message.content)"""
-    return Setup((shell_part(openai_variables(target)), file_part("a program", text)))
+    return Setup((shell_snippet(openai_variables(target)), file_snippet("a program", text)))
 
 
 def _curl(target: AppTarget) -> Setup:
     command = Snippet(place="then", text=curl(target.base_url, target.model))
-    return Setup((shell_part(openai_variables(target), "in a shell"), command))
+    return Setup((shell_snippet(openai_variables(target), "in a shell"), command))
 
 
 _LIBRARIES: Mapping[str, App] = {

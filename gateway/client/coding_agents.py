@@ -15,11 +15,11 @@ from gateway.client.app import (
     Launch,
     Setup,
     Snippet,
-    file_part,
+    file_snippet,
     json_text,
-    key_part,
+    key_snippet,
     openai_variables,
-    shell_part,
+    shell_snippet,
 )
 from gateway.client.connect_card import quote
 from gateway.domain.patterns import is_embedding_model
@@ -65,7 +65,7 @@ def _claude(target: AppTarget) -> Setup:
         warning=replaced if target.model in CLAUDE_NAMES else "",
         resume="claude --resume ID",
     )
-    return Setup((shell_part(kept), file_part(place, json_text({"env": kept}))), launch)
+    return Setup((shell_snippet(kept), file_snippet(place, json_text({"env": kept}))), launch)
 
 
 def _codex(target: AppTarget) -> Setup:
@@ -87,7 +87,7 @@ def _codex(target: AppTarget) -> Setup:
     settings["analytics.enabled"] = "false"
     arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     launch = Launch(arguments=arguments, resume="codex resume ID")
-    return Setup((file_part(f"~/.codex/config.toml ({HOME_NOTE})", "\n".join(lines)), key_part(target)), launch)
+    return Setup((file_snippet(f"~/.codex/config.toml ({HOME_NOTE})", "\n".join(lines)), key_snippet(target)), launch)
 
 
 def _opencode(
@@ -111,7 +111,7 @@ def _opencode(
     place = f"~/.config/{name}/{name}.json, or {name}.json in a project ({HOME_NOTE})"
     content = msgspec.json.encode(config).decode()
     launch = Launch(variables={f"{name.upper()}_CONFIG_CONTENT": content}, defaults=defaults)
-    return Setup((file_part(place, json_text(config)), key_part(target)), launch)
+    return Setup((file_snippet(place, json_text(config)), key_snippet(target)), launch)
 
 
 def _qwen(target: AppTarget) -> Setup:
@@ -127,7 +127,7 @@ def _qwen(target: AppTarget) -> Setup:
         files={"settings.json": json_text(settings)},
     )
     text = f"qwen --auth-type openai --model {word(target.model)}"
-    return Setup((shell_part(variables), Snippet(place=place, text=text)), launch)
+    return Setup((shell_snippet(variables), Snippet(place=place, text=text)), launch)
 
 
 def _aider(target: AppTarget) -> Setup:
@@ -143,7 +143,7 @@ def _aider(target: AppTarget) -> Setup:
     forced = {**variables, "OPENAI_BASE_URL": target.base_url}
     env = "\n".join(f"{name}={quote(value)}" for name, value in forced.items())
     launch = Launch(variables=variables, files={"aider.env": env}, arguments=("--env-file", f"{FOLDER}/aider.env"))
-    guide = (shell_part(variables), file_part(f"or, to keep it: ~/.aider.conf.yml ({HOME_NOTE})", text))
+    guide = (shell_snippet(variables), file_snippet(f"or, to keep it: ~/.aider.conf.yml ({HOME_NOTE})", text))
     return Setup(guide, launch)
 
 
@@ -163,7 +163,7 @@ def _continue(target: AppTarget) -> Setup:
     )
     file = text.replace(f"apiKey: {key}\n", f"apiKey: {secret}\n")
     launch = Launch(files={"config.yaml": file}, arguments=("--config", f"{FOLDER}/config.yaml"))
-    return Setup((file_part(f"~/.continue/config.yaml ({HOME_NOTE})", text),), launch)
+    return Setup((file_snippet(f"~/.continue/config.yaml ({HOME_NOTE})", text),), launch)
 
 
 def _cline(target: AppTarget) -> Setup:
@@ -180,16 +180,17 @@ def _cline(target: AppTarget) -> Setup:
         "CLINE_HUB_DISCOVERY_PATH": f"{FOLDER}/hub.json",  # a Cline of your own does not use the hub of a run either
     }
     launch = Launch(variables=variables, files={"providers.json": file})
-    return Setup((Snippet(place="Cline's or Roo Code's panel > the gear", text=text), file_part(place, file)), launch)
+    panel = Snippet(place="Cline's or Roo Code's panel > the gear", text=text)
+    return Setup((panel, file_snippet(place, file)), launch)
 
 
 def _pi_provider(target: AppTarget, key: str) -> Mapping[str, object]:
     no_cost = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
     shared = {"reasoning": False, "input": ["text", "image"], "cost": no_cost}
+    contexts = {name: context or 128_000 for name, context in target.chat_models.items()}
     models = [
         {"id": name, "name": name, **shared, "contextWindow": context, "maxTokens": min(32_000, context // 4)}
-        for name, listed_context in target.chat_models.items()
-        for context in (listed_context or 128_000,)
+        for name, context in contexts.items()
     ]
     return {"baseUrl": target.base_url, "apiKey": key, "api": "openai-completions", "models": models}
 
@@ -198,8 +199,8 @@ def _pi(target: AppTarget) -> Setup:
     provider = {"name": "Tollkeeper", **_pi_provider(target, f"${KEY_VARIABLE}")}
     model = f"tollkeeper/{target.model}"
     guide = (
-        file_part(f"~/.pi/agent/models.json ({HOME_NOTE})", json_text({"providers": {"tollkeeper": provider}})),
-        key_part(target),
+        file_snippet(f"~/.pi/agent/models.json ({HOME_NOTE})", json_text({"providers": {"tollkeeper": provider}})),
+        key_snippet(target),
         Snippet(place="then start it with", text=f"pi --model {word(model)}"),
     )
     fields = f"...{json_text(provider)}, apiKey: process.env.{KEY_VARIABLE}"  # pi 0.74, for Node.js 20, lacks "$NAME"
@@ -218,8 +219,8 @@ def _openclaw(target: AppTarget) -> Setup:
     models = {"providers": {"tollkeeper": provider}}
     default = {"defaults": {"model": {"primary": f"tollkeeper/{target.model}"}}}
     guide = (
-        file_part(f"~/.openclaw/openclaw.json ({HOME_NOTE})", json_text({"models": models, "agents": default})),
-        file_part("~/.openclaw/.env", f"{KEY_VARIABLE}={target.secret}"),
+        file_snippet(f"~/.openclaw/openclaw.json ({HOME_NOTE})", json_text({"models": models, "agents": default})),
+        file_snippet("~/.openclaw/.env", f"{KEY_VARIABLE}={target.secret}"),
     )
     warning = "OpenClaw knows the gateway by its own settings only: tollkeeper env --for openclaw"
     return Setup(guide, Launch(warning=warning))
@@ -236,7 +237,7 @@ def _kimi(target: AppTarget) -> Setup:
         "KIMI_MODEL_MAX_OUTPUT_SIZE": str(min(32_000, context // 4)),  # else each call holds for all of the context
     }
     launch = Launch(variables=variables, defaults={"KIMI_DISABLE_TELEMETRY": "1"}, resume="kimi -r ID")
-    return Setup((shell_part(variables),), launch)
+    return Setup((shell_snippet(variables),), launch)
 
 
 def _copilot(target: AppTarget) -> Setup:
@@ -251,7 +252,7 @@ def _copilot(target: AppTarget) -> Setup:
         variables["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] = str(min(32_000, context // 4))
     # variables of the user that would win over the key and the model
     others = {f"COPILOT_PROVIDER_{name}": "" for name in ("BEARER_TOKEN", "API_KEY_COMMAND", "WIRE_MODEL")}
-    return Setup((shell_part(variables),), Launch(variables={**variables, **others}, resume="copilot --resume=ID"))
+    return Setup((shell_snippet(variables),), Launch(variables={**variables, **others}, resume="copilot --resume=ID"))
 
 
 def _mini_swe_agent(target: AppTarget) -> Setup:
@@ -261,7 +262,7 @@ def _mini_swe_agent(target: AppTarget) -> Setup:
         "MSWEA_CONFIGURED": "true",  # else it asks for a model and a key
         "MSWEA_COST_TRACKING": "ignore_errors",  # else it stops if it does not know the model's price
     }
-    return Setup((shell_part(variables),))
+    return Setup((shell_snippet(variables),))
 
 
 def _crush(target: AppTarget) -> Setup:
@@ -281,14 +282,14 @@ def _crush(target: AppTarget) -> Setup:
         defaults={"CRUSH_DISABLE_METRICS": "1"},
         files={"crush.json": json_text(settings)},
     )
-    return Setup((file_part(place, json_text(settings)), key_part(target)), launch)
+    return Setup((file_snippet(place, json_text(settings)), key_snippet(target)), launch)
 
 
 def _goose(target: AppTarget) -> Setup:
     variables = {"GOOSE_PROVIDER": "openai", "GOOSE_MODEL": target.model}
     # the settings of goose may have the path of another server
     address = {"OPENAI_HOST": target.root, "OPENAI_BASE_PATH": "v1/chat/completions", "OPENAI_API_KEY": target.secret}
-    return Setup((shell_part({**variables, **address}),))
+    return Setup((shell_snippet({**variables, **address}),))
 
 
 def _droid(target: AppTarget) -> Setup:
@@ -300,7 +301,7 @@ def _droid(target: AppTarget) -> Setup:
     text = json_text({"customModels": models, "sessionDefaultSettings": {"model": f"custom:{target.model}"}})
     variables = {"FACTORY_RUNTIME_SETTINGS_PATH": f"{FOLDER}/settings.json"}
     launch = Launch(variables=variables, files={"settings.json": text})
-    return Setup((file_part(f"~/.factory/settings.json ({HOME_NOTE})", text), key_part(target)), launch)
+    return Setup((file_snippet(f"~/.factory/settings.json ({HOME_NOTE})", text), key_snippet(target)), launch)
 
 
 def _vibe(target: AppTarget) -> Setup:
@@ -317,19 +318,19 @@ def _vibe(target: AppTarget) -> Setup:
         "VIBE_ACTIVE_MODEL": target.model,
         "VIBE_ENABLE_TELEMETRY": "false",
     }
-    return Setup((shell_part(variables),))
+    return Setup((shell_snippet(variables),))
 
 
 def _grok(target: AppTarget) -> Setup:
     variables = {"GROK_BASE_URL": target.base_url, "GROK_API_KEY": target.secret, "GROK_MODEL": target.model}
-    return Setup((shell_part(variables),))
+    return Setup((shell_snippet(variables),))
 
 
 def _openhands(target: AppTarget) -> Setup:
     variables = {"LLM_BASE_URL": target.base_url, "LLM_API_KEY": target.secret, "LLM_MODEL": f"openai/{target.model}"}
     option = "--override-with-envs"  # else it ignores them
     start = Snippet(place="then start it with", text=f"openhands {option}")
-    return Setup((shell_part(variables), start), Launch(variables=variables, arguments=(option,)))
+    return Setup((shell_snippet(variables), start), Launch(variables=variables, arguments=(option,)))
 
 
 def _zed(target: AppTarget) -> Setup:
@@ -342,9 +343,9 @@ def _zed(target: AppTarget) -> Setup:
     default = {"default_model": {"provider": "Tollkeeper", "model": target.model}}
     text = json_text({"language_models": {"openai_compatible": {"Tollkeeper": provider}}, "agent": default})
     guide = (
-        file_part(r"~/.config/zed/settings.json (Windows: %APPDATA%\Zed\settings.json)", text),
+        file_snippet(r"~/.config/zed/settings.json (Windows: %APPDATA%\Zed\settings.json)", text),
         Snippet(place="the key: command palette > agent: open settings > LLM Providers", text=target.secret),
-        shell_part({"TOLLKEEPER_API_KEY": target.secret}, "or, for the key, in the shell that starts it"),
+        shell_snippet({"TOLLKEEPER_API_KEY": target.secret}, "or, for the key, in the shell that starts it"),
     )
     return Setup(guide)
 

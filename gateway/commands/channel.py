@@ -246,11 +246,9 @@ def resume_channel(refs: tuple[str, ...]) -> None:
 
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
         views = [await client.clear_channel(view.id) for view in await find_each(client.channel, refs)]
-        notes = [
-            f"note: channel '{view.name}' is disabled; enable it: tollkeeper channel enable {word(view.name)}"
-            for view in views
-            if not view.enabled
-        ]
+        off_names = [view.name for view in views if not view.enabled]
+        advice = "is disabled; enable it: tollkeeper channel enable"
+        notes = [f"note: channel '{name}' {advice} {word(name)}" for name in off_names]
         return views, [*(_state_text(view, "resumed") for view in views), *notes]
 
     _run_and_print(work)

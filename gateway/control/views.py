@@ -113,6 +113,7 @@ def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelV
     """Returns the view of a channel."""
     state, sums = engine.channel_state(channel), tallies["channel"].get(channel.id, Counts())
     listed = engine.catalog.registry.lists.get(channel.id)
+    missing = engine.health.missing(channel.id).items()
     return ChannelView(
         **_copy_fields(channel, ChannelFields, "key", "keys", "headers", "proxy"),
         id=channel.id,
@@ -139,10 +140,7 @@ def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelV
         list_error=listed.error if listed else "",
         missing_variables=tuple(engine.upstreams.variables.missing(channel)),
         refused_params=_refused_params(engine, channel),
-        missing_models={
-            name: Millis(engine.now() + round(left_s * 1000))
-            for name, left_s in engine.health.missing(channel.id).items()
-        },
+        missing_models={name: Millis(engine.now() + round(left_s * 1000)) for name, left_s in missing},
     )
 
 

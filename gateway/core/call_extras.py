@@ -53,9 +53,8 @@ def _searches(fields: Mapping[str, msgspec.Raw]) -> int:
     searches = SEARCHES_HELD if any(name in fields for name in _SEARCH_OPTIONS) else 0
     if b"search" not in plain_escapes(tools).lower():
         return searches
-    return searches + sum(
-        _count(tool, "max_uses", SEARCHES_HELD) for tool in rawjson.maybe_objects(tools) or () if _may_search(tool)
-    )
+    search_tools = (tool for tool in rawjson.maybe_objects(tools) or () if _may_search(tool))
+    return searches + sum(_count(tool, "max_uses", SEARCHES_HELD) for tool in search_tools)
 
 
 def _may_search(tool: rawjson.Fields) -> bool:

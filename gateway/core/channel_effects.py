@@ -85,11 +85,8 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
 def _added_input(overrides: Overrides) -> int:
     """Returns the maximum input tokens that an owner's overrides add. Numbers and flags add none."""
     parameters = {**overrides.default, **overrides.set}
-    texts = {
-        name: msgspec.Raw(msgspec.json.encode(value))
-        for name, value in parameters.items()
-        if isinstance(value, str | list | dict)
-    }
+    counted = {name: value for name, value in parameters.items() if isinstance(value, str | list | dict)}
+    texts = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in counted.items()}
     schemas = [texts.pop(name) for name in SCHEMAS if name in texts]
     bound = bound_of({}, schemas, texts, minimum=0)
     system = MESSAGE_TOKENS - (-len(overrides.system.encode()) // BOUND_BYTES_PER_TOKEN) if overrides.system else 0

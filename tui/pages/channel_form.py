@@ -172,9 +172,8 @@ def offering_text(offering: Offering) -> str:
 
 def models_options(offering: Offering) -> list[str]:
     """Returns the option of the command line for an offering. Raises BadRequest if the option cannot express it."""
-    if ambiguous := next(
-        (model.name for model in offering.models if is_pattern(model.name) and not model.upstream), None
-    ):
+    unmapped = (model.name for model in offering.models if not model.upstream)
+    if ambiguous := next(filter(is_pattern, unmapped), None):
         raise BadRequest(f"'{ambiguous}' is a model name, but the command line would read it as a pattern")
     return ["--models", ",".join(offering_words(offering)) or "*"]
 

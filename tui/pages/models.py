@@ -221,9 +221,8 @@ def _unlisted_models(session: ConsoleSession, proposals: Sequence[PriceProposal]
     first_names = first_of([safe(name, 40) for name in names], 3)
     key, unlisted = session.key("models.edit"), set(names)
     channels = [row for row in session.board.channels if not row.preset and row.dialect is not Dialect.MOCK]
-    without_preset = [
-        safe(row.name, 40) for row in channels if not unlisted.isdisjoint(model.name for model in row.models)
-    ]
+    concerned = (row for row in channels if not unlisted.isdisjoint(model.name for model in row.models))
+    without_preset = [safe(row.name, 40) for row in concerned]
     advice = f"{key} sets one, or takes that of another model."
     text = f"\nStill without a price, as no list applies: {first_names}. {advice}"
     if not without_preset:

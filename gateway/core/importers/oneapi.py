@@ -106,9 +106,8 @@ def _channels(source: Any) -> list[Mapping[str, Any]]:
         if isinstance(source, Mapping) and name in source:
             source = source[name]
     channels = [source] if isinstance(source, Mapping) and "type" in source else source
-    if not isinstance(channels, list) or not all(
-        isinstance(channel, Mapping) and "type" in channel for channel in channels
-    ):
+    is_list = isinstance(channels, list)
+    if not is_list or not all(isinstance(channel, Mapping) and "type" in channel for channel in channels):
         raise BadRequest("the file has no list of channels: [{ type, name, key, ... }]", code="bad_configuration")
     return channels
 

@@ -136,9 +136,8 @@ def _refused_kinds(request: Fields, error: ErrorBody) -> list[str]:
     """Returns the types of tools and items that a refusal is about. It names a type, or a place; a refusal of the whole
     input or of tools in general may mean each of them.
     """
-    kinds = {
-        name: [rawjson.text_at(each, "type") for each in rawjson.list_at(request.get(name))] for name in KIND_FIELDS
-    }
+    lists = {name: rawjson.list_at(request.get(name)) for name in KIND_FIELDS}
+    kinds = {name: [rawjson.text_at(item, "type") for item in items] for name, items in lists.items()}
     words, every_kind = f"{error.message} {error.param}", kinds["tools"] + kinds["input"]
     places = [(kinds[field], int(number)) for field, number in _ELEMENT.findall(words)]
     refused = [types[number] for types, number in places if number < len(types)]
