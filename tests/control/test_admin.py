@@ -66,7 +66,8 @@ async def test_records_that_are_deleted_are_announced(owner: ControlClient, gate
     """Undo asks before it deletes records, and does not claim that deleted ones are back."""
     now = gateway.engine.now()
     for number, age in enumerate((20, 20, 15, 0)):
-        gateway.engine.store.calls.log.append([record(number, ts=now - age * DAY_MS, cost=0)], in_new_file=True)
+        gateway.engine.store.calls.log.append([row := record(number, ts=now - age * DAY_MS, cost=0)], in_new_file=True)
+        gateway.engine.store.books.counters.add(row)
     old = ExpiringRecords(records=3, days=2)
     for days in (30, 400):
         assert (await owner.set_settings({"keep_days": days})).keep_days == days

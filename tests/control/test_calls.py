@@ -224,6 +224,7 @@ async def test_an_unknown_call_is_reported_harmlessly(owner: ControlClient, call
 async def test_a_repeated_refusal_is_found_by_the_id_of_each(owner: ControlClient, gateway: Gateway) -> None:
     """Only the first of those that share a record has its id in the log."""
     gateway.engine.store.calls.log.append([row := record(1, cost=0, marks=("repeated=2",))])
+    gateway.engine.store.books.counters.add(row)
     with pytest.raises(NotFound, match=f"it is counted with {row.id}$"):
         await owner.call(call_id(2, row.ts + 700))
     with pytest.raises(NotFound, match="are counted with the first of them"):
