@@ -34,7 +34,7 @@ def image_part(
     """
     media = _with_source(MediaPart(detail=detail, param=param, cache=cache), url, linked_type)
     if media is None:
-        raise BadRequest(f"{param}: must be a base64 data: URL or an https: URL", param=param)
+        raise BadRequest(f"{param}: must be a base64 data: URL with its media type, or an https: URL", param=param)
     return media
 
 
@@ -82,15 +82,15 @@ def image_type_of(data: str) -> str:
 def _with_source(media: MediaPart, url: str, linked_type: str) -> MediaPart | None:
     """Returns the media with the data in a data URL, or with an address; None for another text.
 
-    An image gets the type that its bytes show: Anthropic refuses one of another type than it is said to be.
+    An image gets the type that its bytes show: Anthropic refuses another one, and Ollama's clients may name none.
     """
     if url.startswith(_WEB_SCHEMES):
         return msgspec.structs.replace(media, url=url, type=linked_type)
     match = _DATA_URL.match(url)
-    if match is None or not match[1]:
+    if match is None:
         return None
-    kind, data = media_type_of(match[1]), url[match.end() :]
-    if kind.startswith("image/"):
+    kind, data = media_type_of(match[1] or ""), url[match.end() :]
+    if not kind or kind.startswith("image/"):
         with suppress(ValueError):
             kind = image_type_of(data) or kind
-    return msgspec.structs.replace(media, type=kind, data=data)
+    return msgspec.structs.replace(media, type=kind, data=data) if kind else None

@@ -76,6 +76,8 @@ def test_a_breakpoint_of_the_message_is_one_of_its_text() -> None:
         ({"type": "file"}, "unsupported_parameter", ""),
         ({"type": "image_url", "image_url": "file:///etc/passwd"}, "invalid_value", ".image_url"),
         ({"type": "image_url", "image_url": "data:image/png,AA"}, "invalid_value", ".image_url"),
+        ({"type": "image_url", "image_url": "data:;base64,AAAA"}, "invalid_value", ".image_url"),
+        ({"type": "image_url", "image_url": "data:;base64,@"}, "invalid_value", ".image_url"),
         ({"type": "image_url", "image_url": ""}, "invalid_value", ".image_url"),
         ({"type": "image_url", "image_url": "a.png"}, "invalid_value", ".image_url"),
         (
@@ -223,6 +225,7 @@ PDF, PDF_DATA = "https://h/a.pdf", "data:application/pdf;base64,AA"
         (_picture("data:image/png;base64,/9j/4AAQSkZJRg=="), {"type": "image/jpeg", "data": "/9j/4AAQSkZJRg=="}),
         (_picture("data:image/jpeg;base64,iVBORw0KGgo="), {"type": "image/png", "data": "iVBORw0KGgo="}),
         ({"type": "image", "source": WRONG_PICTURE}, {"type": "image/png", "data": "iVBORw0KGgo="}),
+        (_picture("data:;base64,iVBORw0KGgo="), {"type": "image/png", "data": "iVBORw0KGgo="}),
         (_picture("data:image/jpg;base64,AAAA"), {"type": "image/jpeg", "data": "AAAA"}),
         (_picture("data:image/svg+xml;base64,PHN2Zz4="), {"type": "image/svg+xml", "data": "PHN2Zz4="}),
         (_picture("data:image/png;base64,not base64"), {"type": "image/png", "data": "not base64"}),

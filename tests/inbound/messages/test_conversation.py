@@ -241,11 +241,19 @@ def test_what_only_the_vendor_can_open_is_refused(block: Doc) -> None:
         ({"type": "url", "url": "data:image/png;base64,QQ=="}, "data:image/png;base64,QQ=="),
         ({"type": "base64", "media_type": "image/jpg", "data": "QQ=="}, "data:image/jpeg;base64,QQ=="),
         ({"type": "base64", "media_type": "image/jpeg", "data": "iVBORw0KGgo="}, "data:image/png;base64,iVBORw0KGgo="),
+        ({"type": "base64", "data": "iVBORw0KGgo="}, "data:image/png;base64,iVBORw0KGgo="),
+        ({"type": "base64", "media_type": None, "data": "/9j/4AAQSkZJRg=="}, "data:image/jpeg;base64,/9j/4AAQSkZJRg=="),
     ],
 )
 def test_images_in_odd_spellings(source: Doc, url: str) -> None:
     (turn,) = turns(user({"type": "image", "source": source}))
     assert turn["content"] == [{"type": "image_url", "image_url": {"url": url}}]
+
+
+def test_an_image_of_unknown_type_is_refused_by_the_name_of_its_field() -> None:
+    with pytest.raises(BadRequest, match="or an https: URL") as caught:
+        turns(user({"type": "image", "source": {"type": "base64", "data": "QUJD"}}))
+    assert caught.value.message.startswith("messages.0.content.0.source.data: must be a base64 data: URL with its ")
 
 
 def test_images_in_documents_and_of_the_assistant_are_shown_by_the_user() -> None:
