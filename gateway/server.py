@@ -196,7 +196,7 @@ def _make_attempts(store: Store, upstreams: Upstreams, live: LiveCalls, clock: C
                 clock.mono, bus.publish_change, lambda channel: store.books.held(("channel", channel)).calls
             ),
             draw=secrets.SystemRandom().randrange,
-            retries=RetryBudget(clock.mono, live.__len__),
+            retries=RetryBudget(clock.mono, live.calls.__len__),
             channel_limits=ChannelLimits(limiter, progress),
             mono=clock.mono,
         ),

@@ -214,7 +214,7 @@ class Engine:
             home=str(self.config.home),
             started_ms=self.started,
             uptime_s=self.uptime_s,
-            in_flight=len(self.live),
+            in_flight=len(self.live.calls),
             waits=dict(self.waits().most_common()),
             queued=len(self.pipeline.waiting.all()),
             watchers=self.bus.consoles,

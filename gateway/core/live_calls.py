@@ -49,9 +49,6 @@ class LiveCalls:
         """Set while no call runs."""
         self.empty.set()
 
-    def __len__(self) -> int:
-        return len(self.calls)
-
     def enter(self, call: Call) -> None:
         """Add a call, which runs in the current task. ``leave`` removes it."""
         call.task = asyncio.current_task()

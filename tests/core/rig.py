@@ -61,7 +61,7 @@ class Rig:
         self.limiter = Limiter(clock.mono, today_of(self.books, clock.wall))
         self.tasks, self.worker = Tasks(), Worker()
         self.live = LiveCalls(clock.mono, self.tasks, QUICK)
-        self.answers = AnswerMemory(lambda: self.store.entities.registry.settings, self.live)
+        self.answers = AnswerMemory(lambda: self.store.entities.registry.settings, self.live.calls)
         self.pipeline = Pipeline(
             books=self.books,
             catalog=lambda: self.catalog,
@@ -81,7 +81,7 @@ class Rig:
     def _attempts(self, clock: Clock) -> Attempts:
         progress = ProgressReporter(self.bus, self.books)
         self.live.report = progress.report_output
-        running, worker = self.live.__len__, self.worker
+        running, worker = self.live.calls.__len__, self.worker
         return new_attempts(
             self.upstreams, self.health, self.limiter, progress, clock, draw=self._drawn, running=running, worker=worker
         )
@@ -165,7 +165,7 @@ class Rig:
 
     def check(self) -> None:
         """P1 and P3 when nothing runs: every hold has ended, once, and every nano-dollar is where it belongs."""
-        assert len(self.live) == 0
+        assert dict(self.live.calls) == {}
         assert dict(self.books.running) == {}
         assert self.books.available() == self.books.balance() == self.store.entities.granted - self.spent
         assert self.spent == sum(record.cost for record in self.records)

@@ -254,7 +254,7 @@ async def test_an_answer_is_counted_until_its_client_has_it(small: Rig) -> None:
     task = small.start()
     await until(lambda: small.client.whole.body)
     assert MIB // 2 - UNCOUNTED < small.answers.used < MIB // 2
-    assert len(small.live) == 1
+    assert len(small.live.calls) == 1
     small.client.reading.set()
     await task
     assert small.answers.used == 0

@@ -111,10 +111,10 @@ class Gateway:
     async def settled(self, count: int = 1) -> list[Record]:
         """Wait until so many calls are recorded and none runs."""
         for _ in range(2000):
-            if not len(self.engine.live) and self.engine.store.calls.count >= count:
+            if not self.engine.live.calls and self.engine.store.calls.count >= count:
                 return self.records
             await asyncio.sleep(0.005)
-        raise AssertionError(f"{len(self.engine.live)} calls run, {self.engine.store.calls.count} are recorded")
+        raise AssertionError(f"{len(self.engine.live.calls)} calls run, {self.engine.store.calls.count} are recorded")
 
 
 @asynccontextmanager

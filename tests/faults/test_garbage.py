@@ -145,7 +145,7 @@ async def test_a_call_that_got_no_slot_leaves_no_garbage(gateway: Gateway, provi
     provider.on("m", silence)
     client = gateway.token("queue", limits=Limits(concurrent=1, queue=1, queue_s=1))
     peer = await client.send(client.chat_bytes(stream=True, max_tokens=10))
-    await gateway.until(lambda: len(gateway.engine.live) == 1)
+    await gateway.until(lambda: len(gateway.engine.live.calls) == 1)
     gc.collect()  # of connections
     assert (await client.chat(max_tokens=10)).status == 429
     await asyncio.sleep(0.05)
@@ -175,7 +175,7 @@ async def test_a_websocket_that_is_cut_in_the_middle_of_a_call_leaves_no_garbage
     provider.on("m", silence)
     _, peer = await shaken(gateway.client)
     await peer.write(frame(b'{"type":"response.create","model":"m","input":"x"}'))
-    await gateway.until(lambda: len(gateway.engine.live) == 1)
+    await gateway.until(lambda: len(gateway.engine.live.calls) == 1)
     peer.reset()
     await gateway.settled(1)
     await asyncio.sleep(0.05)

@@ -37,8 +37,9 @@ from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import Body, read_body
 from gateway.inbound.messages.conversation import SAMPLING, translate_messages
 from gateway.inbound.messages.native import CONTENT_FIELDS, MessagesRelay, native_order, repaired_order
-from gateway.inbound.messages.render import message_adapter
+from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer
 from gateway.inbound.relay import forwarded_headers, lower_cap
+from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import AnswerStream, DialectAdapter
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.vendors import vendor_of
@@ -213,7 +214,8 @@ class Messages(InboundApi):
             repair = None if channel.strict else repaired_order
             return AttemptPlan(MessagesRelay(chat), native, native=True, repair=repair)
         translated = finish_translation(translate_messages(order), channel, chat)
-        return AttemptPlan(message_adapter(chat), translated, native=False)
+        adapter = RenderingAdapter(chat, MessagesRenderer, WholeMessageRenderer)
+        return AttemptPlan(adapter, translated, native=False)
 
     def status(self, error: GatewayError) -> int:
         return _STATUSES.get(error.code, error.http_status)

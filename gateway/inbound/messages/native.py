@@ -34,9 +34,10 @@ from gateway.domain.sse import is_stream
 from gateway.inbound.media import image_type_of
 from gateway.inbound.messages.conversation import described_block
 from gateway.inbound.messages.native_answer import MessageTap
-from gateway.inbound.messages.render import message_adapter
+from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, USUAL_BLOCKS, changed_tools, is_refused_block
 from gateway.inbound.relay import NativeStream, lower_cap, native_failure, native_headers
+from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer, failing_attempt
 from gateway.upstream.answer_formats import FORMATS_REFUSED
 from gateway.upstream.anthropic.dialect import request_headers, root
@@ -194,7 +195,7 @@ class MessagesRelay(Adapter):
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         if is_stream(body):
-            return message_adapter(self._dialect).whole(body, order, channel)
+            return RenderingAdapter(self._dialect, MessagesRenderer, WholeMessageRenderer).whole(body, order, channel)
         with failing_attempt(body, channel):
             refuse_many_elements(body)
             return self._tap(order, channel).read_whole(as_utf8(body))

@@ -30,8 +30,7 @@ from gateway.domain.answer import (
 from gateway.domain.order import Order
 from gateway.domain.sse import write_event
 from gateway.domain.usage import Usage
-from gateway.inbound.rendering import Renderer, RenderingAdapter, WholeBlock, WholeRenderer
-from gateway.upstream.adapter import DialectAdapter
+from gateway.inbound.rendering import Renderer, WholeBlock, WholeRenderer
 from gateway.upstream.anthropic.messages import TOOLS
 
 _STOP_REASONS = {
@@ -229,8 +228,3 @@ class WholeMessageRenderer(WholeRenderer):
             return [{"type": "thinking", "thinking": block.text, "signature": seal_text(seal)}]
         citations = {"citations": [_citation(citation) for citation in block.citations]} if block.citations else {}
         return [{"type": "text", "text": block.text, **citations}]
-
-
-def message_adapter(dialect: DialectAdapter) -> RenderingAdapter:
-    """Returns the adapter that writes a dialect's answers as messages."""
-    return RenderingAdapter(dialect, MessagesRenderer, WholeMessageRenderer)
