@@ -171,21 +171,26 @@ def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[st
         subject = f"{count_text(len(names), noun)}{place}"
         listed = ": " + first_of([f"'{name}'" for name in names], 5)
     patches = [edit.patch for edit in entity_edits]
-    common = patches[0] if all(patch == patches[0] for patch in patches) else None
-    if None in patches:
-        done = f"{'edited' if any(patches) else 'removed'} {subject}{listed}"
-    elif common in ({"enabled": True}, {"enabled": False}):
-        done = f"{'enabled' if common == {'enabled': True} else 'disabled'} {subject}{listed}"
-    elif common is not None and [*common] == ["group"]:
-        done = f"moved {subject} to group '{plain(str(common['group']))}'{listed}"
-    elif common is not None and [*common] == ["name"]:
-        done = f"renamed {subject} to '{plain(str(common['name']))}'"
-    else:
-        fields = sorted({plain(name, 40).replace("_", " ") for patch in patches for name in patch or ()})
-        changed = f"changed {', '.join(fields)} of" if fields else "changed"
-        done = f"{'set' if kind == 'prices' else changed} {subject}{listed}"
     state = "back" if all(patch is None for patch in patches) else "as before"
-    return done, f"{subject} {'is' if len(names) == 1 else 'are'} {state}{listed}"
+    undone = f"{subject} {'is' if len(names) == 1 else 'are'} {state}"
+    return f"{_done_text(kind, patches, subject)}{listed}", f"{undone}{listed}"
+
+
+def _done_text(kind: str, patches: Sequence[Mapping[str, object] | None], subject: str) -> str:
+    """Returns what the patches did: ``disabled token 'ci'``, ``changed note of 2 tokens``."""
+    if None in patches:
+        return f"{'edited' if any(patches) else 'removed'} {subject}"
+    common = (patches[0] or {}) if all(patch == patches[0] for patch in patches) else {}
+    match common:
+        case {"enabled": bool(enabled)} if len(common) == 1:
+            return f"{'enabled' if enabled else 'disabled'} {subject}"
+        case {"group": group} if len(common) == 1:
+            return f"moved {subject} to group '{plain(str(group))}'"
+        case {"name": name} if len(common) == 1:
+            return f"renamed {subject} to '{plain(str(name))}'"
+    fields = sorted({plain(name, 40).replace("_", " ") for patch in patches for name in patch or ()})
+    changed = f"changed {', '.join(fields)} of" if fields else "changed"
+    return f"{'set' if kind == 'prices' else changed} {subject}"
 
 
 def _entity_in(edits: ConfigEdits, request: web.Request) -> Token | Group | Channel:
