@@ -18,7 +18,7 @@ NULLS_REFUSED = lazy_pattern(
     r"|\b(?:expected|got|received|found|was|cannot be|must not be|invalid type:?)\W{0,3}null\b"
     r"|\bnone is not\b|nonetype|input should be a valid (?:boolean|string|list|dictionary|integer|number)"
     r"|must be an array when provided|\[\] is too short|empty array|tools must not be empty|minimum number of items"
-    r"|(?:at least|>=) ?(?:1|one) (?:item|element|tool|function)"
+    r"|(?:at least|>=) ?(?:1|one) (?:item|element|tool|function)|only allowed when .?tools\b|\btools\W{1,3}must be set"
 )
 """Matches refusals of a null or of an empty list, as pydantic, Zod, serde and JSON schemas write them."""
 
@@ -32,11 +32,10 @@ _DATA = frozenset({"arguments", "input", "enum", "const", "default", "examples"}
 def without_nulls(request: Fields) -> Fields:
     """Returns the request without members that are null, and without lists of tools, calls and stops that are empty.
 
-    A message's content becomes an empty text, because it must not be missing.
+    A message's content becomes an empty text, because it must not be missing. A choice of tools goes with the tools.
     """
     kept = {name: _clean_raw(raw) for name, raw in request.items() if not _is_left_out(name, raw)}
-    has_lost_tools = any(name in request and name not in kept for name in _TOOLS)
-    if has_lost_tools and not any(name in kept for name in _TOOLS):
+    if not any(name in kept for name in _TOOLS):
         about_tools = ("tool_choice", "function_call", "parallel_tool_calls")
         kept = {name: raw for name, raw in kept.items() if name not in about_tools}
     return kept

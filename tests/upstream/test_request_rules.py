@@ -220,7 +220,7 @@ def test_a_relay_to_claude_gets_a_strict_schema(given: Doc) -> None:
     [
         ({"tools": [], "tool_choice": "auto", "stop": [], "user": None, "n": 1}, {"n": 1}),
         ({"tools": [], "functions": [{}], "tool_choice": "auto"}, {"functions": [{}], "tool_choice": "auto"}),
-        ({"tool_choice": "auto"}, {"tool_choice": "auto"}),
+        ({"tool_choice": "none", "n": 1}, {"n": 1}),
         ({"messages": [_said("assistant", None, tool_calls=[], name=None)]}, {"messages": [_said("assistant", "")]}),
         ({"messages": [_said("user", [])]}, {"messages": [_said("user", "")]}),
         (

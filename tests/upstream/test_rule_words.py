@@ -159,6 +159,8 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "Expected array, received null",  # Zod
         "assistant.tool_calls must be an array when provided",
         "none is not an allowed value",
+        "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.",  # OpenAI
+        "When using `tool_choice`, `tools` must be set.",  # vLLM
         "None is not of type 'array' - 'tools'",
     ],
     (NULL, "messages[].content=text"): ["input[3].content must be a string or an array (was null)"],

@@ -32,6 +32,7 @@ async def test_the_path_is_found_however_it_is_spelled(gateway: Gateway, provide
     [
         (400, "'type' of tool must be 'function'", None),  # llama.cpp
         (400, "Output of tool call should be 'Input text'", None),
+        (400, "Cannot determine type of 'item'", None),
         (400, "tool type namespace not supported", None),  # vLLM
         (500, 'Failed to parse tools: Unsupported tool type: {"type":"namespace"}', None),  # Ollama
         (400, "Invalid", "tools.8.type"),  # LM Studio

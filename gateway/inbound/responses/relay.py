@@ -69,7 +69,7 @@ _MAKERS = frozenset({OPENAI.name, "azure"})
 """Vendors that have all of the API."""
 _UNKNOWN_TOOL = re.compile(
     r"tool type|unsupported (?:responses )?tool|\btool must be 'function'|must be a function tool"
-    r"|output of tool call should be|\btools[.\[]\d+\]?\.type\b",
+    r"|cannot determine type of 'item'|output of tool call should be|\btools[.\[]\d+\]?\.type\b",
     re.IGNORECASE,
 )
 """Matches refusals of tools that are not functions, or of their results, by llama.cpp, vLLM, Ollama and LM Studio."""
