@@ -107,6 +107,8 @@ async def test_a_head_that_nothing_follows_yet_goes_out_at_once() -> None:
         await client.write(b"")
         (head,) = writes
         assert head.endswith(b"\r\n\r\n")
+        await client.write(b"")  # a keep-alive of an API without comments
+        assert b"".join(writes) == head  # an empty chunk would end the answer
 
     assert (await acted(act)).status == 200
 
