@@ -125,10 +125,8 @@ async def why(page: AnyPage) -> None:
     if call is None:
         raise no_selection(page, "No call selected.")
     token_names = {token.id: token.name for token in page.session.board.tokens}
-    token_name = token_names.get(call.token_id)
-    if token_name is None and call.token in token_names.values():
-        token_name = call.token
-    if token_name is None:
+    token_name = token_names.get(call.token_id, call.token)
+    if token_name not in token_names.values():
         raise NotFound("Its token is unknown. Page 2 lists the tokens, page 8 runs the doctor.")
     await page.ask(why_dialog.WhyScreen(page.session, token_name, call.model, call))
 
