@@ -5,6 +5,7 @@ Marks are one cell wide.
 """
 
 import os
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -68,7 +69,10 @@ def wants_ascii(environ: Mapping[str, str], setting: bool | None) -> bool:  # no
         return setting
     if requested := environ.get("TOLLKEEPER_ASCII"):
         return requested not in ("0", "no", "false")
-    locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+    characters = environ.get("LC_CTYPE")
+    if sys.flags.utf8_mode and characters == "C.UTF-8":
+        characters = ""  # Python has set it in place of the locale C
+    locale = environ.get("LC_ALL") or characters or environ.get("LANG") or ""
     return os.name != "nt" and locale in ("C", "POSIX")
 
 

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -52,6 +55,17 @@ def test_lines_of_a_chart_are_stars_and_its_grid_is_fainter() -> None:
 def test_the_environment_decides(environ: dict[str, str], ascii_only: bool) -> None:
     assert wants_ascii(environ, None) == ascii_only
     assert wants_ascii(environ, setting=not ascii_only) != ascii_only  # what was chosen in the console wins
+
+
+@pytest.mark.parametrize(
+    ("environ", "ascii_only"),
+    [({"LANG": "C"}, "True"), ({"LC_ALL": "POSIX"}, "True"), ({"LANG": "C.UTF-8"}, "False"), ({}, "False")],
+)
+def test_python_replaces_the_locale_c_but_it_still_decides(environ: dict[str, str], ascii_only: str) -> None:
+    """Python sets LC_CTYPE to C.UTF-8 in a process that starts in the locale C."""
+    program = "import os; from tui.glyphs import wants_ascii; print(wants_ascii(os.environ, None))"
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, env=environ, check=True, capture_output=True, text=True).stdout.strip() == ascii_only
 
 
 def test_lines_keep_their_widths() -> None:
