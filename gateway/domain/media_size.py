@@ -1,4 +1,4 @@
-"""Media size: the maximum input tokens that the pictures, documents and sounds of a request may count.
+"""Media size: the maximum input tokens that the pictures, documents and audio of a request may count.
 
 The tokens of a picture do not depend on its bytes: the vendor scales it and cuts it into tiles or patches. So the most
 is held that the vendor's documentation names for a picture of the model's family. If the family is unknown, the bytes
@@ -44,8 +44,8 @@ class PromptMedia(msgspec.Struct, kw_only=True, gc=False):
     pictures: int = 0
     picture_bytes: int = 0
     pages: int = 0
-    sound_bytes: int = 0
-    film_bytes: int = 0
+    audio_bytes: int = 0
+    video_bytes: int = 0
     fetched: int = 0
     """How many documents are not in the request, or may be compressed, so that their size says nothing."""
 
@@ -55,13 +55,13 @@ class PromptMedia(msgspec.Struct, kw_only=True, gc=False):
         family_tokens = next((tokens for pattern, tokens in _PICTURES if pattern.search(name)), 0)
         picture_tokens = family_tokens or 5_000
         pictures = self.pictures * picture_tokens
-        # 32 tokens of sound a second, at 8 kbit/s as base64
-        sound, film = self.sound_bytes // 32, self.film_bytes // 16
+        # 32 tokens of audio a second, at 8 kbit/s as base64
+        audio, video = self.audio_bytes // 32, self.video_bytes // 16
         if not family_tokens:
             pictures = max(pictures, self.picture_bytes // TEXT_BYTES)
-            sound, film = self.sound_bytes // TEXT_BYTES, self.film_bytes // TEXT_BYTES
+            audio, video = self.audio_bytes // TEXT_BYTES, self.video_bytes // TEXT_BYTES
         pages = self.pages * (3_000 + picture_tokens)  # a page counts as text and as a picture
-        return pictures + pages + sound + film + self.fetched * 100_000  # a fetched document may have a hundred pages
+        return pictures + pages + audio + video + self.fetched * 100_000  # a fetched document may have a hundred pages
 
 
 NO_MEDIA = PromptMedia()

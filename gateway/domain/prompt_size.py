@@ -167,7 +167,7 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
     return (
         estimate.estimate("\n".join(parts.texts))
         + 800 * parts.media.pictures
-        + (parts.document_bytes + parts.media.sound_bytes + parts.media.film_bytes) // 100
+        + (parts.document_bytes + parts.media.audio_bytes + parts.media.video_bytes) // 100
         + parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
         + MESSAGE_TOKENS * messages
         + CALL_TOKENS * ("messages" in fields or messages > 0)
@@ -317,9 +317,9 @@ class PromptParts(msgspec.Struct):
             self.media.pictures += 1
             self.media.picture_bytes += size
         elif media_type.startswith("audio/"):
-            self.media.sound_bytes += size
+            self.media.audio_bytes += size
         elif media_type.startswith("video/"):
-            self.media.film_bytes += size
+            self.media.video_bytes += size
         elif media_type == "application/pdf":
             self.document_bytes += size
             self.media.pages += count_pages(text.encode("utf-8", "replace"))

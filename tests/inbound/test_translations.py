@@ -89,8 +89,8 @@ SAMPLES: dict[str, tuple[str, Doc, Doc | None]] = {
         {"messages": [{"role": "assistant", "content": [image(f"data:image/png;base64,{PNG}")]}]},
         {"messages": [{"role": "assistant", "content": [source("image", "image/png", PNG)]}]},
     ),
-    "sounds": (WAV, said({"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}}), None),
-    "films": ("h/a.mp4", said({"type": "video_url", "video_url": {"url": "https://h/a.mp4"}}), None),
+    "audio": (WAV, said({"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}}), None),
+    "videos": ("h/a.mp4", said({"type": "video_url", "video_url": {"url": "https://h/a.mp4"}}), None),
     "function tools": ("look", {"tools": [FUNCTION]}, {"tools": [USE]}),
     "`tools[].strict`": ('"strict":true', {"tools": [STRICT]}, {"tools": [{**USE, "strict": True}]}),
     "tools that a vendor runs": (

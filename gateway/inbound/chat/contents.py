@@ -22,7 +22,7 @@ from gateway.inbound.messages.conversation import read_block
 
 _IMAGE_IN_TEXT = re.compile(rb'\A"\s*\[.*?\\"image_url\\":\s*\\"data:image/', re.DOTALL)
 _LINKED = {"image_url": "", "input_image": "", "video_url": VIDEO, "audio_url": AUDIO, "input_audio": AUDIO}
-"""The types of what parts link to. Clients of vLLM and Codex link to sounds."""
+"""The types of what parts link to. Clients of vLLM and Codex link to audio."""
 _CACHE_MARK = rawjson.raw({"type": "ephemeral"})
 _MESSAGE_BLOCKS = frozenset({"image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking"})
 """The types of the blocks of Anthropic's API."""
@@ -81,7 +81,7 @@ def _cache_of(part: Fields) -> msgspec.Raw:
 
 
 def _link_of(part: Fields) -> tuple[str, str] | None:
-    """Returns the address or data of an image, film, sound or document, and an image's detail; None without a link."""
+    """Returns the address or data of an image, video, audio or document, and an image's detail; None without a link."""
     link = next((rawjson.maybe(part[name]) for name in _LINKS if not rawjson.is_null(part.get(name))), None)
     if isinstance(link, str):
         detail = rawjson.text_at(part.get("detail"))
@@ -89,11 +89,11 @@ def _link_of(part: Fields) -> tuple[str, str] | None:
     return None if link is None else (rawjson.text_at(link, "url"), rawjson.text_at(link, "detail"))
 
 
-def _sound_of(part: Fields) -> tuple[str, str] | None:
-    """Returns a sound's data or address, which clients of Mistral send alone, and its format; None without it."""
-    sound = rawjson.maybe(part.get("input_audio"))
-    data = sound if isinstance(sound, str) else rawjson.text_at(sound, "data")
-    return (data, rawjson.text_at(sound, "format")) if data else None
+def _audio_of(part: Fields) -> tuple[str, str] | None:
+    """Returns the data or address of audio, which Mistral's clients send alone, and its format; None without either."""
+    audio = rawjson.maybe(part.get("input_audio"))
+    data = audio if isinstance(audio, str) else rawjson.text_at(audio, "data")
+    return (data, rawjson.text_at(audio, "format")) if data else None
 
 
 def _document_of(part: Fields) -> tuple[str, str] | None:
@@ -132,7 +132,7 @@ def _read_part(kind: str, part: Fields, param: str) -> TextPart | MediaPart | Th
                 cache=_cache_of(part),
                 linked_type=_LINKED[kind],
             )
-        case "input_audio" if (audio := _sound_of(part)) is not None:
+        case "input_audio" if (audio := _audio_of(part)) is not None:
             return audio_part(*audio, f"{param}.input_audio")
         case "file" | "document_url" | "file_url" | "input_file" if (file := _document_of(part)) is not None:
             own_field = "file_url" if rawjson.is_null(part.get("file_data")) else "file_data"
