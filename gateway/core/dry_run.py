@@ -128,10 +128,15 @@ def _call(planned: PlannedCall, catalog: Catalog, now: Millis) -> Call:
 
 
 def _body(planned: PlannedCall) -> dict[str, object]:
-    """Returns a minimal request with the fields of every API: each reads its own and ignores the others."""
-    body: dict[str, object] = {"model": planned.model, "messages": [{"role": "user", "content": "Hi"}]}
-    if planned.api.name == CHAT.name:
-        return {**body, "max_tokens": planned.max_tokens, "stream": planned.stream}
-    # some APIs require a limit
-    body |= {"input": "Hi", "prompt": "Hi", "max_tokens": planned.max_tokens or 4096, "stream": planned.stream}
-    return body if planned.max_tokens is None else {**body, "max_output_tokens": planned.max_tokens}
+    """Returns a minimal request in the words of the call's API."""
+    limit = planned.max_tokens
+    messages: dict[str, object] = {"messages": [{"role": "user", "content": "Hi"}]}
+    fields: dict[str, dict[str, object]] = {
+        "completions": {"prompt": "Hi", "max_tokens": limit},
+        "embeddings": {"input": "Hi"},
+        "messages": messages | {"max_tokens": limit or 4096},  # required
+        "ollama": messages | {"options": {"num_predict": limit}},
+        "responses": {"input": "Hi", "max_output_tokens": limit},
+    }
+    others = fields.get(planned.api.name, messages | {"max_tokens": limit})
+    return {"model": planned.model, "stream": planned.stream} | others

@@ -70,7 +70,14 @@ def _visible_text(model: str, token: Token, group: Group, channels: list[str]) -
 
 
 def _matching_pattern(model: str, patterns: tuple[str, ...]) -> str:
-    return next(f"'{plain(pattern)}'" for pattern in patterns if matches(model, (pattern,)))
+    including = (pattern for pattern in patterns if not pattern.startswith("!"))
+    return next((f"'{plain(pattern)}'" for pattern in including if matches(model, (pattern,))), _pattern_text(patterns))
+
+
+def _pattern_text(patterns: tuple[str, ...]) -> str:
+    """Returns which models patterns allow: ``only gpt-*, o3``, or ``all but o3`` if they only exclude some."""
+    names = ", ".join(map(plain, patterns))
+    return f"all but {names.replace('!', '')}" if all(name.startswith("!") for name in patterns) else f"only {names}"
 
 
 def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
@@ -124,7 +131,7 @@ def _excluding_patterns(model: str, token: Token, group: Group) -> list[Visibili
     )
     return [
         Visibility(
-            f"{whose} only {', '.join(map(plain, patterns))}",
+            f"{whose} {_pattern_text(patterns)}",
             f"'tollkeeper {command} --models ...' with it, or '*' for all",
         )
         for patterns, whose, command in owners

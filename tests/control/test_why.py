@@ -209,6 +209,27 @@ async def test_conversations_of_some_apis_stay_for_every_group(owner: ControlCli
     assert found.message.endswith("a conversation stays on the channel that answered it before") == sticky
 
 
+@pytest.mark.parametrize(
+    ("api", "limit", "output"),
+    [
+        ("completions", None, 16),  # what the API itself says
+        ("messages", None, 4096),
+        ("ollama", None, 4096),
+        ("responses", None, 4096),
+        ("chat", 100, 100),
+        ("completions", 100, 100),
+        ("messages", 100, 100),
+        ("responses", 100, 100),
+        ("ollama", 100, 100),
+    ],
+)
+async def test_a_call_holds_the_output_of_its_api_s_own_limit(
+    owner: ControlClient, api: str, limit: int | None, output: int
+) -> None:
+    found = await owner.why("laptop", "m", prompt_tokens=1000, api=api, **({"max_tokens": limit} if limit else {}))
+    assert found.hold_tokens == 1000 + output
+
+
 async def test_a_fallback_the_token_may_not_use_is_named_with_its_rule(owner: ControlClient, gateway: Gateway) -> None:
     gateway.group("default", fallbacks=(Fallback(model="m", to=("small", "gone")),))
     gateway.channel("http://127.0.0.1:9/v1", "small=tiny", name="spare")

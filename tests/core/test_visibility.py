@@ -54,6 +54,13 @@ def test_what_is_hidden_names_the_rule_against_it(
     assert fix in found.fix
 
 
+def test_patterns_that_only_exclude_are_told_as_what_they_leave_out() -> None:
+    offering = channel("a", groups=("home",))
+    assert seen(offering, shows=("!m", "!x")).rule == "group 'home' shows all but m, x; 'm' does not fit"
+    assert seen(offering, shows=("!x",)).rule == "group 'home' has it from a; the group shows all but x"
+    assert seen(offering, shows=("!x", "m*")).rule == "group 'home' has it from a; the group shows 'm*'"
+
+
 def test_what_several_rules_hide_names_them_all() -> None:
     """Otherwise whoever follows the advice has the next one against it."""
     found = seen(channel("a", groups=("work",)), shows=("x", "y"), models=("x",))
