@@ -28,7 +28,7 @@ def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> V
     visible = catalog.visible(token)
     if (entry := visible.get(model)) is not None:
         names = [route.channel.name for route in entry.routes]
-        return Visibility(_visible_text(model, token, group, names))
+        return Visibility(_visible_text(token, group, names))
     channels = catalog.registry.channels.values()
     channels_of_group = [channel for channel in channels if group.name in channel.groups]
     if channels_of_group and not any(channel.enabled for channel in channels_of_group):
@@ -58,20 +58,15 @@ def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -
     return unused
 
 
-def _visible_text(model: str, token: Token, group: Group, channels: list[str]) -> str:
+def _visible_text(token: Token, group: Group, channels: list[str]) -> str:
     rules = ["no channel has it, others answer for it"]
     if channels:
         rules = [f"group '{plain(group.name)}' has it from {first_of([plain(name) for name in channels], 5)}"]
     if group.models:
-        rules.append(f"the group shows {_matching_pattern(model, group.models)}")
+        rules.append(f"the group shows {_pattern_text(group.models)}")
     if token.models:
-        rules.append(f"the token may use {_matching_pattern(model, token.models)}")
+        rules.append(f"the token may use {_pattern_text(token.models)}")
     return "; ".join(rules)
-
-
-def _matching_pattern(model: str, patterns: tuple[str, ...]) -> str:
-    including = (pattern for pattern in patterns if not pattern.startswith("!"))
-    return next((f"'{plain(pattern)}'" for pattern in including if matches(model, (pattern,))), _pattern_text(patterns))
 
 
 def _pattern_text(patterns: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ def seen(*channels: Channel, model: str = "m", shows: tuple[str, ...] = (), **fi
 
 def test_what_is_visible_names_each_rule_that_let_it_through() -> None:
     found = seen(channel("a", groups=("home",)), shows=("x", "m*"), models=("?",))
-    assert found.rule == "group 'home' has it from a; the group shows 'm*'; the token may use '?'"
+    assert found.rule == "group 'home' has it from a; the group shows only x, m*; the token may use only ?"
     assert found.fix == ""
 
 
@@ -58,7 +58,7 @@ def test_patterns_that_only_exclude_are_told_as_what_they_leave_out() -> None:
     offering = channel("a", groups=("home",))
     assert seen(offering, shows=("!m", "!x")).rule == "group 'home' shows all but m, x; 'm' does not fit"
     assert seen(offering, shows=("!x",)).rule == "group 'home' has it from a; the group shows all but x"
-    assert seen(offering, shows=("!x", "m*")).rule == "group 'home' has it from a; the group shows 'm*'"
+    assert seen(offering, shows=("!x", "m*")).rule == "group 'home' has it from a; the group shows only !x, m*"
 
 
 def test_what_several_rules_hide_names_them_all() -> None:
