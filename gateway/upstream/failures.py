@@ -343,8 +343,9 @@ def upstream_id(headers: Mapping[str, str]) -> str:
 
 def unreachable(channel: Channel, reason: str, *, sent: bool, lasting: bool = False) -> Failure:
     """Returns the failure of a connection that was not made, or was lost before an answer came."""
-    problem = f"cannot be reached: {reason}"
-    return _failure(channel, FailureKind.NETWORK, "upstream_unreachable", problem, sent=sent, lasting=lasting)
+    problem, kind = f"cannot be reached: {reason}", FailureKind.NETWORK
+    details = {"setting": "proxy"} if channel.proxy and reason.startswith("the proxy ") else {}
+    return _failure(channel, kind, "upstream_unreachable", problem, sent=sent, lasting=lasting, details=details)
 
 
 def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool, place: str = "") -> Failure:

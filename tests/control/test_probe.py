@@ -1,3 +1,4 @@
+import json
 from email.utils import formatdate
 
 import pytest
@@ -269,6 +270,13 @@ async def test_a_host_that_is_not_reached(
     servers = "do the proxy and the upstream run?" if proxy else "does the upstream run?"
     assert f"and {servers} If the address is wrong" in found.fix
     assert f"channel edit up --{'proxy' if proxy else 'base-url'} URL" in found.fix
+
+
+@pytest.mark.parametrize(("proxy", "setting"), [("http://127.0.0.1:1", "proxy"), ("", None)])
+async def test_an_unreachable_proxy_is_the_setting_to_change(gateway: Gateway, proxy: str, setting: str | None) -> None:
+    gateway.channel("http://127.0.0.1:1/v1", proxy=proxy)
+    error = json.loads((await gateway.client.chat()).body)["error"]
+    assert (error["code"], error["gateway"].get("setting")) == ("upstream_unreachable", setting)
 
 
 async def test_what_is_off_is_left_alone_and_the_mock_needs_no_network(owner: ControlClient, gateway: Gateway) -> None:
