@@ -238,9 +238,6 @@ PRICE: Sequence[Field] = (
     ),
 )
 
-_AMOUNTS = {
-    field.flags.removeprefix("--"): field.name
-    for field in PRICE
-    if isinstance(field.kind, Dollars) and not field.kind.required
-}
+_OPTIONAL_RATES = [field for field in PRICE if isinstance(field.kind, Dollars) and not field.kind.required]
+_AMOUNTS = {field.flags.removeprefix("--"): field.name for field in _OPTIONAL_RATES}
 """The fields of amounts that a rule need not have, by their names in it, which are those of their options."""

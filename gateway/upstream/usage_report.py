@@ -115,10 +115,10 @@ def _settle(report: Mapping[str, Any], counts: Mapping[str, int], limits: Limits
     """Returns the settled counts of any report but Gemini's; None if they say too little."""
     total, outputs = counts.get("total"), counts.get("output")
     reported_input = counts.get("input")
+    if reported_input is None and total is not None and outputs is not None:
+        reported_input = total - outputs if 0 <= total - outputs <= limits().input else None
     if reported_input is None:
-        if total is None or outputs is None or not 0 <= total - outputs <= limits().input:
-            return None
-        reported_input = total - outputs
+        return None
     inputs, suspect = _settle_input(report, counts, reported_input, limits)
     reasoning = counts.get("reasoning", 0)
     if outputs is not None and (billed_apart := _separate_output(report, counts)):
