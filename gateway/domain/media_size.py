@@ -75,7 +75,7 @@ def count_pages(text: bytes) -> int:
     except ValueError:
         return 1 + len(text) // PAGE_BYTES
     pages = len(_PAGE.findall(document))
-    bytes_left, start = 8 << 20, document.find(_COMPRESSED_PART)  # more is not decompressed
+    bytes_left, start = min(8 << 20, 32 * len(document)), document.find(_COMPRESSED_PART)  # pages grow 16 times
     while start >= 0 and bytes_left > 0:
         part, examined = _inflate(document, start, bytes_left)
         bytes_left -= max(_HEADER_BYTES, len(part), examined)

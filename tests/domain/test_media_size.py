@@ -94,6 +94,14 @@ def test_a_document_whose_parts_contain_nothing_is_examined_quickly(parts: bytes
     assert time.process_time() - began < 3
 
 
+def test_small_documents_that_grow_a_thousand_times_are_examined_quickly() -> None:
+    one = count_pages(document := pdf(packed(b"/Type /Page " * 700_000)))
+    began = time.process_time()
+    assert [count_pages(document) for _ in range(100)] == [one] * 100
+    assert one > 10_000
+    assert time.process_time() - began < 3
+
+
 def raw(value: object) -> msgspec.Raw:
     return msgspec.Raw(json.dumps(value).encode())
 
