@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import parse_price_hours
-from gateway.domain.price import PriceHours, PriceRule, Tier, UpstreamPrices, as_rule, multiply
+from gateway.domain.price import WHOLES, PriceHours, PriceRule, Tier, UpstreamPrices, as_rule, multiply
 from gateway.domain.rawjson import at, list_at, text_at
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import PICTURES
@@ -53,14 +53,14 @@ _WRITES = (
     "cache_creation_input_token_cost",
 )
 _EXTRAS = {
-    "audio": "input_audio",
-    "input_audio_cache": "cached_audio",
-    "audio_output": "output_audio",
-    "image_token": "input_image",
-    "image_output": "output_image",
-    "internal_reasoning": "reasoning",
+    "input_audio": "audio",
+    "cached_audio": "input_audio_cache",
+    "output_audio": "audio_output",
+    "input_image": "image_token",
+    "output_image": "image_output",
+    "reasoning": "internal_reasoning",
 }
-"""Our names of other rates per token, by OpenRouter's."""
+"""OpenRouter's names of other rates per token, by ours."""
 _UNITS = {
     **dict.fromkeys(("", "1"), MILLION),
     **dict.fromkeys(("k", "1k", "1000", "thousand"), 1000),
@@ -115,7 +115,7 @@ def _price_with(pricing: Mapping[str, Any], names: Names, unit: Unit) -> Upstrea
     rates = _rates(pricing, names, unit)
     if not rates.keys() >= _NEEDED:
         return None
-    extras = {ours: _rate(pricing, theirs, unit) for theirs, ours in _EXTRAS.items()}
+    extras = _rates(pricing, _EXTRAS, unit)
     search_fee = _rate(pricing, "web_search", 1)
     if search_fee is not None and search_fee >= DOLLAR:  # the price of a thousand
         search_fee = Nanos(search_fee // 1000)
@@ -124,7 +124,8 @@ def _price_with(pricing: Mapping[str, Any], names: Names, unit: Unit) -> Upstrea
     price = UpstreamPrices(
         **rates,
         per_call=_rate(pricing, "request", 1) or Nanos(0),
-        extras={name: nanos for name, nanos in extras.items() if nanos},
+        # one that is equal to the rate of the whole, as OpenRouter's of reasoning is, follows it in tiers and rules
+        extras={name: nanos for name, nanos in extras.items() if nanos and nanos != rates.get(WHOLES.get(name, ""))},
         tiers=tuple(_tiers(pricing, names, rates, unit)),
     )
     return _with_rules(price, pricing, names, unit)
@@ -169,6 +170,8 @@ def _tiers(pricing: Mapping[str, Any], names: Names, rates: dict[str, Any], unit
         start = _start(override, _MIN_TOKENS)
         if start and override.keys() <= _OVERRIDE_FIELDS:  # one with another condition may not apply
             steps[start] = _rates(override, names, unit)
+            if extras := {name: rate for name, rate in _rates(override, _EXTRAS, unit).items() if rate}:
+                steps[start]["extras"] = extras
     for name, theirs in names.items():
         for step in list_at(pricing, f"{theirs}_tiers"):
             if start := _start(step, "min"):
@@ -178,10 +181,10 @@ def _tiers(pricing: Mapping[str, Any], names: Names, rates: dict[str, Any], unit
         yield Tier(above=start - 1, **rates)
 
 
-_OVERRIDE_FIELDS = frozenset(
-    {*("prompt", "completion", "input_cache_read", "input_cache_write", "input_cache_write_1h", "image"), *_EXTRAS}
-    | {_MIN_TOKENS}
-)
+_OVERRIDE_FIELDS = {
+    *("prompt", "completion", "input_cache_read", "input_cache_write", "input_cache_write_1h", "image", _MIN_TOKENS),
+    *_EXTRAS.values(),
+}
 
 
 def _start(step: object, name: str) -> int:

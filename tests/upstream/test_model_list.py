@@ -212,6 +212,31 @@ def _tier(above: int, first: float, second: float, cached: float) -> Tier:
                 ),
             ),
         ),
+        (  # reasoning costs what other output does, also after a longer input; audio has its own rate there
+            {
+                "prompt": "0.00000125",
+                "completion": "0.00001",
+                "internal_reasoning": "0.00001",
+                "audio": "0.000002",
+                "overrides": [
+                    {
+                        "min_prompt_tokens": 200_001,
+                        "prompt": "0.0000025",
+                        "completion": "0.000015",
+                        "audio": "0.000004",
+                    },
+                    {"min_prompt_tokens": 500_001, "prompt": "0.000003", "internal_reasoning": "0"},
+                ],
+            },
+            _told(
+                *(1.25, 10),
+                extras={"input_audio": 2},
+                tiers=(
+                    Tier(above=200_000, input=_nanos(2.5), output=_nanos(15), extras={"input_audio": _nanos(4)}),
+                    Tier(above=500_000, input=_nanos(3), output=_nanos(15), extras={"input_audio": _nanos(4)}),
+                ),
+            ),
+        ),
         ({"prompt": "0.000002", "completion": "0.000012", "overrides": [{"min_images": 5, "prompt": 1}]}, _told(2, 12)),
         (
             {
