@@ -91,10 +91,10 @@ class ConsolePage(Vertical):
     def fetch_if_due(self, urgent: object, other: object = None, *, pause_ms: int = 0, urgent_ms: int = 0) -> None:
         """Fetch in the background if something has changed since the last fetch, but not before a pause after it.
 
-        A new quarter of an hour counts as a change, because a day may begin with it, which changes the sums of days.
+        A new quarter of an hour is an urgent change, because a day may begin with it, which changes the sums of days.
         """
         now = self.session.now()
-        other = (other, now // (HOUR_MS // 4))
+        urgent = (urgent, now // (HOUR_MS // 4))
         pause = pause_ms if self.fetched is None or self.fetched[0] == urgent else urgent_ms
         is_due = (urgent, other) != self.fetched and not 0 <= now - self.fetched_ms < pause
         if is_due and self.session.link == "attached":

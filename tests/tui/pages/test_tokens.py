@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gateway.domain.budget import Window, window_end
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Fallback
 from gateway.domain.human_values import parse_future
@@ -86,6 +87,17 @@ async def test_today_comes_from_the_sums() -> None:
         assert "summary token day" in owner.asked
         today = next(line for line in screen(app).splitlines() if "editor" in line)
         assert "$0." in today
+
+
+async def test_todays_sums_begin_again_with_the_day_and_not_ten_seconds_later() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        midnight = window_end(Window.DAY, NOW)
+        assert midnight is not None
+        for moment in (midnight - 2_000, midnight - 900, midnight + 1_500):
+            app.session.now = partial(Millis, moment)
+            app.page.renew()
+            await pilot.pause()
+        assert owner.asked.count("summary token day") == 3  # when it opened, two seconds before midnight, and after it
 
 
 def test_a_name_has_its_color_in_the_table_and_in_the_pane() -> None:
