@@ -34,6 +34,8 @@ from gateway.upstream.overrides import apply_overrides
 
 MAX_MODEL = 256
 """The maximum length of a model name."""
+TOO_LONG = "maximum context length"
+"""OpenAI's words for an input that is too long. LangChain.js knows by them, and by no code, that it must shorten it."""
 
 
 class SentMessage(msgspec.Struct, gc=False):
@@ -202,20 +204,23 @@ _native_chat = lru_cache(NativeChat)
 CHAT = ChatCompletions()
 
 
+def lacks_words(error: GatewayError, words: str) -> bool:
+    """Returns whether the input is too long, and the message does not say so in the words that clients look for."""
+    return error.code == "context_length_exceeded" and words not in error.message.lower()
+
+
 def error_object(error: GatewayError, call: str = "") -> dict[str, dict[str, object]]:
     """Returns the error's body as JSON values. ``call`` is the call's id, or an empty string."""
     details = {name: value for name, value in error.details.items() if name not in METADATA}
     if call:
         details = {"call_id": call, **details}
     metadata = {name: value for name, value in error.details.items() if name in METADATA}
+    message = f"input over the {TOO_LONG}: {error.message}" if lacks_words(error, TOO_LONG) else error.message
     inner: dict[str, object] = {
-        "message": error.message + (f" [call {call}]" if call else ""),
+        "message": message + (f" [call {call}]" if call else ""),
         "type": error.http_type,
         "param": error.param,
         "code": None if error.code == "upstream_rejected" else error.code,
     }
-    if details:
-        inner["gateway"] = details
-    if metadata:
-        inner["metadata"] = metadata
-    return {"error": inner}
+    additions = {"gateway": details, "metadata": metadata}
+    return {"error": inner | {name: value for name, value in additions.items() if value}}

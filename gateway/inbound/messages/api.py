@@ -32,7 +32,7 @@ from gateway.domain.prompt_size import (
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import write_event
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest, is_large
-from gateway.inbound.chat.api import SentMessage, check_model, error_object, missing_input
+from gateway.inbound.chat.api import SentMessage, check_model, error_object, lacks_words, missing_input
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import Body, read_body
 from gateway.inbound.messages.conversation import SAMPLING, translate_messages
@@ -221,7 +221,7 @@ class Messages(InboundApi):
         return _STATUSES.get(error.code, error.http_status)
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
-        if isinstance(error, UpstreamError) and error.verbatim and not _lacks_known_words(error):
+        if isinstance(error, UpstreamError) and error.verbatim and not lacks_words(error, TOO_LONG):
             return error.verbatim.encode("utf-8", "replace")
         return msgspec.json.encode(self._error(error, call))
 
@@ -233,7 +233,7 @@ class Messages(InboundApi):
         status, message = self.status(error), error.message
         if isinstance(error, NotFound) and error.param == "model":
             message = "model: " + message.removeprefix("model ")
-        if _lacks_known_words(error):
+        if lacks_words(error, TOO_LONG):
             message = f"{TOO_LONG}: {message}"
         kind = _ERROR_TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
         kind = "authentication_error" if isinstance(error, InvalidToken) else kind
@@ -247,11 +247,6 @@ class Messages(InboundApi):
         details = error_object(error, call)["error"]
         inner |= {name: details[name] for name in ("gateway", "metadata") if name in details}
         return {"type": "error", "error": inner, "request_id": call}
-
-
-def _lacks_known_words(error: GatewayError) -> bool:
-    """Returns whether the input is too long, and the message does not say so in the words that clients look for."""
-    return error.code == "context_length_exceeded" and TOO_LONG not in error.message.lower()
 
 
 MESSAGES = Messages()

@@ -11,6 +11,7 @@ from gateway.domain.channel import Dialect, Overrides
 from gateway.inbound.chat.api import CHAT, error_object
 from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.rendering import RenderingAdapter
+from gateway.inbound.responses.api import RESPONSES
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.fakes.failures import failed
@@ -75,6 +76,21 @@ def test_a_body_without_details_is_small() -> None:
 
 def test_an_upstream_that_gave_no_code_leaves_it_null() -> None:
     assert error_object(failed(400, "upstream_rejected"))["error"]["code"] is None
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("prompt is too long: 9 > 8", "input over the maximum context length: prompt is too long: 9 > 8"),
+        ("The input token count (9)", "input over the maximum context length: The input token count (9)"),
+        ("This model's maximum context length is 8", "This model's maximum context length is 8"),
+    ],
+)
+def test_langchain_reads_that_it_must_shorten_the_conversation(message: str, told: str) -> None:
+    """LangChain.js searches for OpenAI's words, and for no code."""
+    error = failed(400, "context_length_exceeded", message)
+    assert json.loads(CHAT.error_body(error, ""))["error"]["message"] == told
+    assert json.loads(RESPONSES.error_body(error, ""))["error"]["message"] == told
 
 
 @pytest.mark.parametrize(
