@@ -154,4 +154,8 @@ async def test_one_token_does_not_get_the_reasoning_of_another(gateway: Gateway,
     async with openai(gateway, api_key=gateway.token("other").key, max_retries=0) as client:
         with pytest.raises(APIError, match="Missing `reasoning_content` field"):
             await _work(client, stream=False, talk=talk)
-    assert len(agent.refusals) == 1
+    assert len(agent.refusals) == 2  # without reasoning, and with an empty one
+    sent = [
+        message["reasoning_content"] for message in provider.last.json["messages"] if message["role"] == "assistant"
+    ]
+    assert sent == ["", ""]

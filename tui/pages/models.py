@@ -223,7 +223,7 @@ def _unlisted_models(session: ConsoleSession, proposals: Sequence[PriceProposal]
     channels = [row for row in session.board.channels if not row.preset and row.dialect is not Dialect.MOCK]
     concerned = (row for row in channels if not unlisted.isdisjoint(model.name for model in row.models))
     without_preset = [safe(row.name, 40) for row in concerned]
-    advice = f"{key} sets one, or takes that of another model."
+    advice = f"{key} sets one, or copies another model's."
     text = f"\nStill without a price, as no list applies: {first_names}. {advice}"
     if not without_preset:
         return text
