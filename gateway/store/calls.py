@@ -1,5 +1,6 @@
 """CallLog: the records of ended calls. Searches read from the newest record back, without an index; see ``search``."""
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -119,7 +120,8 @@ class CallLog:
         segments, span = self.log.segments, Span(since, until)
         if not step:
             return _sums_of(segments, sums.by_value(segments, by, span), {})
-        if step == "month" or (step == "day" and _START_OF["day"](since) % HOUR_MS):
+        begins_inside_hour = time.timezone % 3600 or time.altzone % 3600  # a day does, in summer or in winter
+        if step == "month" or (step == "day" and begins_inside_hour):
             table = _by_window(segments, by, span, Window(step))
         else:
             table = sums.over_time(segments, by, span, cache(_START_OF[step]))

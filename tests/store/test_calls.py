@@ -230,6 +230,19 @@ def test_a_call_after_local_midnight_is_of_that_day_also_inside_an_hour_of_utc(
         assert found.total.calls == 5
 
 
+@pytest.mark.parametrize("since", ["1970-01-02 00:00", "2025-03-01 00:00"])
+@pytest.mark.parametrize("zone", ["Australia/Lord_Howe"], indirect=True)
+@pytest.mark.usefixtures("zone")
+def test_days_are_exact_where_the_time_is_off_by_half_an_hour_in_winter_only(tmp_path: Path, since: str) -> None:
+    moments = [since, "2025-03-01 12:00", "2025-06-13 23:50", "2025-06-14 00:10"]
+    begin, *starts = [int(time.mktime(time.strptime(moment, "%Y-%m-%d %H:%M")) * 1000) for moment in moments]
+    calls = log_of(tmp_path, limit=300)
+    for number, start in enumerate(starts):
+        calls.log.append([record(number, ts=start)])
+    days = [start for start, _ in cells_of(calls.sums("group", Millis(begin), Millis(FOREVER), "day"))]
+    assert [time.localtime(start / 1000)[1:5] for start in days] == [(3, 1, 0, 0), (6, 13, 0, 0), (6, 14, 0, 0)]
+
+
 @pytest.mark.parametrize("sealed", [False, True])
 def test_what_earlier_tries_may_have_cost_is_of_their_channels(tmp_path: Path, sealed: bool) -> None:
     calls = log_of(tmp_path, limit=600)
