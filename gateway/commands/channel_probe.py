@@ -21,7 +21,7 @@ from gateway.domain.money import dollars
 from gateway.domain.patterns import matches
 from gateway.domain.quoting import Offering, change_offering
 from gateway.domain.text import plain, word
-from gateway.domain.upstream_views import ListedModel, ListingView, SavedChannel
+from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, SavedChannel
 from gateway.domain.views import ChannelView
 
 COLUMNS = [
@@ -44,12 +44,18 @@ COLUMNS = [
     ),
 ]
 
-_KEY_WORDS = {True: "none needed", False: ""}
+
+def _preset_key(preset: PresetView) -> str:
+    if preset.key_variable:
+        return f"env:{preset.key_variable}"
+    return "none needed" if preset.local else ""
+
+
 PRESET_COLUMNS = [
     ListColumn("Preset", lambda p: p.name),
     ListColumn("Dialect", lambda p: p.dialect),
     ListColumn("Base URL", lambda p: p.base_url or "yours, set with --base-url"),
-    ListColumn("Key", lambda p: f"env:{p.key_variable}" if p.key_variable else _KEY_WORDS[p.local], "whole"),
+    ListColumn("Key", _preset_key, "whole"),
 ]
 
 
