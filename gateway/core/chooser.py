@@ -193,7 +193,7 @@ def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
         return RateLimited(msg, code=code, retry_after_s=choice.retry_s)
     if rules == {"missing"}:
         return NotFound(msg, code="model_not_found", param="model")
-    error = NoChannel(msg, retry_after_s=choice.retry_s)
+    error = NoChannel(msg)
     failing = [skip.channel for skip in choice.skipped if skip.rule in ("attention", "cooling", "trial")]
     error.marks += [SKIPPED_MARK + name for name in dict.fromkeys(failing)]
     return error

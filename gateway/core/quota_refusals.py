@@ -28,8 +28,8 @@ STATUSES: Final[Mapping[str, int]] = {
 502 these programs repeat the call, some for minutes and silently, whatever the answer says; Codex shows a message of
 its own. Programs made with Vercel's AI SDK, such as Cline, have its name."""
 
-OWNERS_FAULTS = frozenset({"upstream_auth_failed", "upstream_out_of_credit"})
-"""Codes of errors that last until the owner does something at the upstream."""
+OWNERS_FAULTS = frozenset({"upstream_auth_failed", "upstream_out_of_credit", "no_channel_available"})
+"""Codes of errors that last until the owner does something at the upstream or the channel."""
 
 WHILE_HELD = "while_held"
 """The detail of an error that says that the call would be affordable once the running calls have ended."""

@@ -95,3 +95,18 @@ async def test_a_failure_that_outlasts_the_waits_of_clients_stops_the_same_progr
     answer = await post(gateway.client, path, {"user-agent": agent})
     assert (answer.status, gateway.record.code, answer.head.get("x-should-retry")) == told
     assert gateway.record.status == answer.status
+
+
+@pytest.mark.parametrize(
+    ("agent", "status"),
+    [("OpenAI/Python 3.52.0", 503), ("opencode/1.18.33", 402), ("codex_exec/0.171.0 (Debian 12)", 400)],
+)
+async def test_a_channel_whose_key_was_refused_stops_the_same_programs_at_later_calls(
+    gateway: Gateway, provider: Provider, agent: str, status: int
+) -> None:
+    gateway.channel(provider.base_url)
+    provider.on("m", fail(401))
+    await gateway.client.chat()
+    answer = await post(gateway.client, CHATS, {"user-agent": agent})
+    assert (answer.status, gateway.records[-1].code) == (status, "no_channel_available")
+    assert (answer.head.get("x-should-retry"), answer.head.get("retry-after")) == ("false", "")

@@ -44,7 +44,6 @@ ERRORS: list[tuple[GatewayError, int, str, dict[str, str]]] = [
     (NotFound("x", code="model_not_found", param="model"), 404, "invalid_request_error", {}),
     (NotFound("x", code="unknown_url"), 404, "invalid_request_error", {}),
     (NotFound("x"), 404, "invalid_request_error", {}),
-    (NoChannel("x", retry_after_s=5), 503, "server_error", LATER),
     (NoChannel("x"), 503, "server_error", NEVER),
     (BadRequest("x"), 400, "invalid_request_error", {}),
     *(
